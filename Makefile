@@ -1,0 +1,35 @@
+# `make demo` and `make test` need only python3 (3.11 or newer) and make: each sets up what it uses.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test bench clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/core.stamp
+	$(BIN)/tensorplan list
+	$(BIN)/tensorplan compare hanoi/5 --planners uct,random,oracle --seeds 5 --max-steps 5000
+	$(BIN)/tensorplan compare layered/4x10 --planners uct,sparse-sampling,random,oracle --seeds 10
+
+test: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n auto
+
+bench: $(VENV)/bench.stamp
+	$(BIN)/python -m benchmarks
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tensorplan needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core.stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/%.stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

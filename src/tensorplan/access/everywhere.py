@@ -1,0 +1,43 @@
+"""Global access, and the full model for yardsticks.
+
+Under global access (a generative model) every state and its features are known free of charge, and any
+state may be queried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tensorplan.access.local import LocalAccess, LocalNode
+from tensorplan.core import END, BadInput, Enumerable, Problem, Refused, State
+
+
+class GlobalAccess(LocalAccess):
+    """Access to every state: a local access object that issues any node on demand."""
+
+    def node(self, state: State, stage: int = 0) -> LocalNode:
+        """The node of any state, free of charge."""
+        last = 0 if self.horizon is None else self.horizon - 1
+        if state is END or not 0 <= stage <= last:
+            raise BadInput(f"there is no node for state {state!r} at stage {stage}: stages are 0 .. {last}")
+        return self._issue(state, stage)
+
+    def states(self, stage: int = 0) -> Iterator[LocalNode]:
+        """The nodes of all states of one stage, free of charge."""
+        mdp = self._problem.mdp
+        if not isinstance(mdp, Enumerable):
+            raise Refused(f"problem {self.problem_name!r} cannot list its states")
+        return (self.node(state, stage) for state in mdp.states(stage))
+
+
+class ModelAccess(GlobalAccess):
+    """Everything, the optimal values included: for the oracle that other planners are measured by."""
+
+    @property
+    def problem(self) -> Problem:
+        """The problem itself."""
+        return self._problem
+
+    def state(self, node: LocalNode) -> State:
+        """The state behind a node."""
+        return node._state

@@ -1,0 +1,384 @@
+"""Local access: queries only at states that were seen before, each of them metered.
+
+Nodes are issued by the access object alone: the states of the episode and whatever queries returned.  A
+node of another access object, a copy, or a home-made look-alike raises NotReached.  What is asked about
+is the state in the node's sealed record, never what a planner may have written on it.  This keeps honest
+code honest; Python cannot hide one object from another inside a single process.
+
+Answers that are declared deterministic (transitions and rewards) are cached and charged once per distinct
+(state, action); ``cache=False`` asks and charges every time.  Either way an answer that contradicts an
+earlier one is an error.  States that cannot be hashed have no identity: they are asked every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, SupportsIndex, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorplan.access.meter import Meter
+from tensorplan.access.simulate import (
+    check_reward,
+    contradiction,
+    draw,
+    step_raised,
+    unpack,
+    whole_action,
+)
+from tensorplan.core import (
+    END,
+    Array,
+    BadInput,
+    NotReached,
+    Outcome,
+    Problem,
+    ProblemError,
+    State,
+    Trail,
+    Vectorised,
+)
+
+INTERNED = 200_000
+"""How many nodes are remembered, so that a state seen again is the same node with its features computed."""
+
+_pair = tuple.__new__  # Outcome(reward, next) without the detour through Python
+
+
+class LocalNode:
+    """A state as the planner sees it (see :class:`tensorplan.core.Node`)."""
+
+    __slots__ = ("_access", "_phi_q", "_phi_v", "_seal", "_stage", "_state")
+
+    def __init__(self, access: LocalAccess, state: State, stage: int) -> None:
+        self._access = access
+        self._state = state
+        self._stage = stage
+        self._seal = id(self)
+        self._phi_v: Array | None = None
+        self._phi_q: Array | None = None
+
+    @property
+    def stage(self) -> int:
+        """Steps taken so far; always 0 in problems without a horizon."""
+        return self._stage
+
+    @property
+    def key(self) -> Any:
+        """A hashable identity of the state, or None where the state cannot be hashed."""
+        try:
+            hash(self._state)
+        except TypeError:
+            return None
+        return self._state
+
+    @property
+    def phi_v(self) -> Array:
+        """φ_v of the state, (d,)."""
+        if self._phi_v is None:
+            self._phi_v = self._access._problem.state_features(self._state, self._stage)
+        return self._phi_v
+
+    @property
+    def phi_q(self) -> Array:
+        """φ_q of the state, (A, d)."""
+        if self._phi_q is None:
+            self._phi_q = self._access._problem.action_features(self._state, self._stage)
+        return self._phi_q
+
+    def __repr__(self) -> str:
+        return f"<node {self._state!r} at stage {self._stage}>"
+
+
+class Batch(Sequence[Outcome]):
+    """The outcomes of a batch; single outcomes are made when looked at (see :class:`tensorplan.core.Sample`)."""
+
+    __slots__ = ("rewards", "successors", "which")
+
+    def __init__(self, rewards: Array, successors: Sequence[Any], which: NDArray[np.integer[Any]]) -> None:
+        self.rewards = rewards
+        self.successors = successors
+        self.which = which
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> Outcome: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Batch: ...
+    def __getitem__(self, index: SupportsIndex | slice, /) -> Outcome | Batch:
+        if isinstance(index, slice):
+            return Batch(self.rewards[index], self.successors, self.which[index])
+        return Outcome(float(self.rewards[index]), self.successors[self.which[index]])
+
+    def __iter__(self) -> Iterator[Outcome]:
+        successors = self.successors
+        return (
+            Outcome(r, successors[i])
+            for r, i in zip(self.rewards.tolist(), self.which.tolist(), strict=True)
+        )
+
+
+class LocalAccess:
+    """A planner's window on one episode (see :class:`tensorplan.core.Access`)."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        start: State,
+        rng: np.random.Generator,
+        *,
+        budget: int | None = None,
+        cache: bool = True,
+    ) -> None:
+        self.problem_name = problem.name
+        self.horizon = problem.horizon
+        self.actions = problem.actions
+        self.reward_range = problem.reward_range
+        self.deterministic_transitions = problem.deterministic_transitions
+        self.deterministic_rewards = problem.deterministic_rewards
+        self.bound = problem.bound
+        self.dimension = problem.dimension
+        self.has_phi_v = problem.phi_v is not None
+        self.has_phi_q = problem.phi_q is not None
+
+        self._problem = problem
+        self._rng = rng
+        self._step = problem.mdp.step
+        self._low, self._high = problem.reward_range
+        self._last = -1 if problem.horizon is None else problem.horizon - 1
+        self._tick = 0 if problem.horizon is None else 1
+        self._meter = Meter(budget)
+        self._nodes: dict[tuple[int, State], LocalNode] = {}
+        self._answers: dict[tuple[State, int], tuple[float, State]] | None = (
+            {} if problem.deterministic_transitions else None
+        )
+        self._recall = cache and problem.deterministic
+        self.root = self._admit(start, 0)
+
+    @property
+    def spent(self) -> int:
+        """Queries charged so far in this episode."""
+        return self._meter.spent
+
+    @property
+    def remaining(self) -> float:
+        """Queries left in the budget; ``inf`` without one."""
+        return self._meter.remaining
+
+    def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
+        """n samples of (reward, next) at a node issued before, charged as n queries."""
+        # One sample is the hot path of every tree search: it is written out, and checks cost nothing extra.
+        if type(node) is not LocalNode or node._seal != id(node) or node._access is not self:
+            raise self._not_reached(node)
+        state, stage = node._state, node._stage
+        if type(action) is not int or not 0 <= action < self.actions:
+            action = whole_action(action, self.actions, state, stage)
+        if n != 1:
+            return self.sample(node, action, n)
+        if self._answers is not None:
+            reward, following = self._ask_known(state, stage, action)
+        else:
+            meter = self._meter
+            left = meter.left
+            if left < 1:
+                meter.charge(1)
+            meter.left = left - 1
+            try:
+                answer = self._step(state, action, self._rng)
+            except Exception as error:
+                raise step_raised(state, stage, action, error) from error
+            try:
+                reward, following = answer
+            except (TypeError, ValueError):
+                reward = following = None
+            if type(reward) is not float or not self._low <= reward <= self._high:
+                reward, following = unpack(self._problem, state, stage, action, answer)
+        if following is END or stage == self._last:
+            return [_pair(Outcome, (reward, END))]
+        stage += self._tick
+        try:
+            child = self._nodes.get((stage, following))
+        except TypeError:
+            child = LocalNode(self, following, stage)
+        if child is None:
+            child = LocalNode(self, following, stage)
+            if len(self._nodes) < INTERNED:
+                self._nodes[stage, following] = child
+        return [_pair(Outcome, (reward, child))]
+
+    def follow(self, node: Any, actions: Sequence[int]) -> Trail:
+        """Query along a path: the actions in turn, each where the last one led, until END or their end.
+
+        Costs what the single queries would, but makes no node on the way; the last one is issued.
+        """
+        if type(node) is not LocalNode or node._seal != id(node) or node._access is not self:
+            raise self._not_reached(node)
+        state, stage = node._state, node._stage
+        if self._last >= 0:
+            actions = actions[: self._last + 1 - stage]
+        count = self.actions
+        rewards: list[float] = []
+        if self._answers is not None:
+            for action in actions:
+                action = whole_action(action, count, state, stage)
+                reward, state = self._ask_known(state, stage, action)
+                rewards.append(reward)
+                stage += self._tick
+                if state is END:
+                    break
+        else:
+            step, rng, meter, low, high = self._step, self._rng, self._meter, self._low, self._high
+            asked, left = 0, meter.left
+            try:
+                for action in actions:
+                    if type(action) is not int or not 0 <= action < count:
+                        action = whole_action(action, count, state, stage + asked * self._tick)
+                    if asked == left:
+                        meter.charge(asked + 1)
+                    asked += 1
+                    try:
+                        answer = step(state, action, rng)
+                    except Exception as error:
+                        raise step_raised(state, stage + (asked - 1) * self._tick, action, error) from error
+                    try:
+                        reward, following = answer
+                    except (TypeError, ValueError):
+                        reward = following = None
+                    if type(reward) is not float or not low <= reward <= high:
+                        at = stage + (asked - 1) * self._tick
+                        reward, following = unpack(self._problem, state, at, action, answer)
+                    rewards.append(reward)
+                    state = following
+                    if state is END:
+                        break
+            finally:
+                meter.left = left - asked
+            stage += len(rewards) * self._tick
+        if state is END or stage == self._last + 1 > 0:
+            return Trail(rewards, END)
+        return Trail(rewards, self._issue(state, stage))
+
+    def sample(self, node: Any, action: int, n: int) -> Batch:
+        """The same as ``query``, as arrays."""
+        if type(node) is not LocalNode or node._seal != id(node) or node._access is not self:
+            raise self._not_reached(node)
+        state, stage = node._state, node._stage
+        action = whole_action(action, self.actions, state, stage)
+        if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+            raise BadInput(f"the number of samples must be a positive whole number, got {n!r}")
+        n = int(n)
+        if self._recall:
+            reward, following = self._ask_known(state, stage, action)
+            return Batch(
+                np.full(n, reward), (self._issue_next(following, stage),), np.zeros(n, dtype=np.intp)
+            )
+        mdp = self._problem.mdp
+        if isinstance(mdp, Vectorised):
+            self._meter.charge(n)
+            try:
+                rewards, following, which = mdp.step_batch(state, action, n, self._rng)
+            except Exception as error:
+                raise step_raised(state, stage, action, error) from error
+            if not (len(rewards) == len(which) == n):
+                raise ProblemError(
+                    f"step_batch(state={state!r}, action={action}, n={n}) at stage {stage} "
+                    f"gave {len(rewards)} rewards and {len(which)} indices"
+                )
+            low, high = float(rewards.min()), float(rewards.max())
+            if not self._low <= low <= high <= self._high:
+                bad = int(np.argmax(~((rewards >= self._low) & (rewards <= self._high))))
+                check_reward(self._problem, state, stage, action, float(rewards[bad]))
+        else:
+            answers = [self._ask(state, stage, action) for _ in range(n)]
+            rewards = np.array([reward for reward, _ in answers])
+            following, which = [successor for _, successor in answers], np.arange(n)
+        if self._answers is not None:
+            for i in range(len(rewards)):
+                self._witness_state(state, stage, action, float(rewards[i]), following[which[i]])
+        return Batch(rewards, [self._issue_next(s, stage) for s in following], which)
+
+    # ------------------------------------------------------------------ slower paths
+
+    def _ask(self, state: State, stage: int, action: int) -> tuple[float, State]:
+        self._meter.charge(1)
+        return draw(self._problem, state, stage, action, self._rng)
+
+    def _ask_known(self, state: State, stage: int, action: int) -> tuple[float, State]:
+        """One answer of a problem with deterministic transitions: from the cache, or asked and compared."""
+        if self._recall:
+            assert self._answers is not None
+            try:
+                known = self._answers.get((state, action))
+            except TypeError:
+                known = None
+            if known is not None:
+                return known
+        reward, following = self._ask(state, stage, action)
+        self._witness_state(state, stage, action, reward, following)
+        return reward, following
+
+    def _witness_state(self, state: State, stage: int, action: int, reward: float, following: State) -> None:
+        if self._answers is None:
+            return
+        try:
+            first_reward, first = self._answers.setdefault((state, action), (reward, following))
+        except TypeError:
+            return
+        if not (first is following or first == following):
+            raise contradiction(state, stage, action, "transition", first, following)
+        if self.deterministic_rewards and first_reward != reward:
+            raise contradiction(state, stage, action, "reward", first_reward, reward)
+
+    def _issue_next(self, following: State, stage: int) -> Any:
+        if following is END or stage == self._last:
+            return END
+        return self._issue(following, stage + self._tick)
+
+    def _issue(self, state: State, stage: int) -> LocalNode:
+        try:
+            node = self._nodes.get((stage, state))
+        except TypeError:
+            return LocalNode(self, state, stage)
+        if node is None:
+            node = LocalNode(self, state, stage)
+            if len(self._nodes) < INTERNED:
+                self._nodes[stage, state] = node
+        return node
+
+
+    def _not_reached(self, node: object) -> NotReached:
+        if node is END:
+            return NotReached("END was queried; nothing happens there")
+        if isinstance(node, LocalNode) and node._access is not self:
+            return NotReached(f"{node!r} was issued by another access object")
+        if isinstance(node, LocalNode):
+            return NotReached(f"{node!r} is a copy; query the node that was issued")
+        return NotReached(
+            f"{node!r} was not issued by this access object: only the root, and what queries "
+            "return, may be queried"
+        )
+
+    # ------------------------------------------------------------------ for the loop
+
+    def _admit(self, state: State, stage: int) -> LocalNode:
+        """The node of a state that the world is in; its features are computed afresh and compared."""
+        node = self._issue(state, stage)
+        for name in ("phi_v", "phi_q"):
+            seen = getattr(node, "_" + name)
+            if seen is not None:
+                setattr(node, "_" + name, None)
+                again = getattr(node, name)
+                if not np.array_equal(seen, again):
+                    at = int(np.argmax((seen != again).ravel()))
+                    raise ProblemError(
+                        f"{name}(state={state!r}, stage={stage}) changed between two calls: entry {at} was "
+                        f"{seen.ravel()[at]!r} and then {again.ravel()[at]!r}"
+                    )
+        return node
+
+    def _witness(self, node: LocalNode, action: int, reward: float, following: State) -> None:
+        """Compare what the world did with what the simulator is known to answer."""
+        self._witness_state(node._state, node._stage, action, reward, following)

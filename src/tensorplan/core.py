@@ -1,0 +1,463 @@
+"""The shared nouns: what a problem is, what a planner is, and what the two may say to each other.
+
+Section 2 of Weisz, Szepesvári and György (2022) is the specification.  An :class:`MDP` is a simulator;
+a :class:`Problem` adds features and the bound B; a :class:`Planner` sees :class:`Node` objects and asks an
+:class:`Access` about them; the loop turns the conversation into an :class:`Episode`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+State = Any
+Array = NDArray[np.float64]
+Features = Callable[[State, int], Any]
+
+NORM_SLACK = 1e-9
+"""How far above 1 the norm of a feature may be (rounding)."""
+
+
+# ---------------------------------------------------------------------------------------------- END
+
+
+@final
+class End:
+    """The type of :data:`END`, the absorbing state ⊥: no reward, zero features, never left."""
+
+    __slots__ = ()
+    _only: End | None = None
+
+    def __new__(cls) -> End:
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+        return cls._only
+
+    def __repr__(self) -> str:
+        return "END"
+
+    def __reduce__(self) -> str:
+        return "END"
+
+
+END = End()
+
+
+# ------------------------------------------------------------------------------------------- errors
+
+
+class TensorplanError(Exception):
+    """The root of every error that the package raises on purpose; ``str(error)`` is one clear sentence.
+
+    ``run`` holds what was finished when the error ended a :func:`tensorplan.run`, else None.
+    """
+
+    run: Run | None = None
+
+
+class BadInput(TensorplanError, ValueError):
+    """An argument that cannot be used: an unknown name, a wrong type, a value out of its range."""
+
+
+class ProblemError(TensorplanError, ValueError):
+    """The problem broke its own contract: a feature, a reward, a declared determinism, a failing step."""
+
+
+class Refused(TensorplanError):
+    """The planner's conditions do not hold for this problem."""
+
+
+class NotReached(TensorplanError, LookupError):
+    """A query at a node that this access object did not issue."""
+
+
+class BudgetSpent(TensorplanError):
+    """The query would go over the budget; nothing was asked."""
+
+
+# ------------------------------------------------------------------------------------------ the MDP
+
+
+class MDP(Protocol):
+    """A fixed-horizon or terminating Markov decision process, as a simulator (Assumption 1).
+
+    An MDP may also declare ``reward_range`` (default ``(0.0, 1.0)``), ``deterministic_transitions`` and
+    ``deterministic_rewards`` (default False).  Dynamics depend on the state alone: where they change
+    with the stage, the state carries its stage.  After ``horizon`` steps the process is at ``END``.
+    """
+
+    @property
+    def horizon(self) -> int | None:
+        """H, the number of steps of an episode; None when it runs until END."""
+
+    @property
+    def actions(self) -> int:
+        """A; actions are 0 .. A-1."""
+
+    def start(self, rng: np.random.Generator) -> State:
+        """Draw an initial state."""
+
+    def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[float, State]:
+        """Draw (reward, next state) from Q(.|state, action); the next state may be END."""
+
+
+@runtime_checkable
+class Vectorised(Protocol):
+    """An MDP that draws many samples of one state-action pair at once."""
+
+    def step_batch(
+        self, state: State, action: int, n: int, rng: np.random.Generator
+    ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
+        """Draw n samples: rewards (n,), candidate successors, and which of them each sample went to (n,)."""
+
+
+@runtime_checkable
+class Enumerable(Protocol):
+    """An MDP that can list its states, which global access needs."""
+
+    def states(self, stage: int) -> Iterable[State]:
+        """All states of one stage, END left out."""
+
+
+class Solution(Protocol):
+    """The exact optimal values of a problem; judges and the oracle read it, planners never see it."""
+
+    def value(self, state: State, stage: int) -> float:
+        """v*(state)."""
+
+    def action_value(self, state: State, action: int, stage: int) -> float:
+        """q*(state, action)."""
+
+
+# ------------------------------------------------------------------------------------- the problem
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A featurized MDP: v*(s) = <φ_v(s), θ*> and/or q*(s,a) = <φ_q(s,a), θ*> with ‖θ*‖ <= bound.
+
+    ``phi_v(state, stage)`` has shape (d,), ``phi_q(state, stage)`` shape (A, d), all norms at most 1.  Neither
+    is ever called at END, where features are zero.  When the horizon is None nothing may depend on time,
+    and the stage is always 0.  ``solution``, ``theta`` (θ*) and ``eta`` (by how much it misses, in sup norm) are for
+    judges and tests.
+    """
+
+    mdp: MDP
+    phi_v: Features | None = None
+    phi_q: Features | None = None
+    bound: float = field(default=math.nan, kw_only=True)
+    name: str = field(default="problem", kw_only=True)
+    solution: Solution | None = field(default=None, kw_only=True, repr=False)
+    theta: Array | None = field(default=None, kw_only=True, repr=False)
+    eta: float = field(default=0.0, kw_only=True)
+
+    horizon: int | None = field(init=False)
+    actions: int = field(init=False)
+    reward_range: tuple[float, float] = field(init=False)
+    deterministic_transitions: bool = field(init=False)
+    deterministic_rewards: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        mdp, fix = self.mdp, object.__setattr__
+        where = f"problem {self.name!r}"
+        for member in ("horizon", "actions", "start", "step"):
+            if not hasattr(mdp, member):
+                raise ProblemError(f"{where}: the MDP has no {member!r}")
+        if self.phi_v is None and self.phi_q is None:
+            raise ProblemError(f"{where}: give phi_v, phi_q, or both; neither feature map was given")
+        if not (_is_number(self.bound) and 0 < self.bound < math.inf):
+            raise ProblemError(f"{where}: the bound B must be a positive number, got {self.bound!r}")
+        horizon = mdp.horizon
+        if horizon is not None and not (_is_whole(horizon) and horizon > 0):
+            raise ProblemError(f"{where}: the horizon must be a positive whole number or None, got {horizon!r}")
+        if not (_is_whole(mdp.actions) and mdp.actions > 0):
+            raise ProblemError(
+                f"{where}: the number of actions must be a positive whole number, got {mdp.actions!r}"
+            )
+        reward_range = getattr(mdp, "reward_range", (0.0, 1.0))
+        try:
+            low, high = (float(x) for x in reward_range)
+        except (TypeError, ValueError):
+            low, high = math.nan, math.nan
+        if not -math.inf < low <= high < math.inf:
+            raise ProblemError(
+                f"{where}: reward_range must be two finite numbers (low, high), got {reward_range!r}"
+            )
+        fix(self, "bound", float(self.bound))
+        fix(self, "horizon", None if horizon is None else int(horizon))
+        fix(self, "actions", int(mdp.actions))
+        fix(self, "reward_range", (low, high))
+        fix(self, "deterministic_transitions", bool(getattr(mdp, "deterministic_transitions", False)))
+        fix(self, "deterministic_rewards", bool(getattr(mdp, "deterministic_rewards", False)))
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether transitions and rewards are both declared deterministic."""
+        return self.deterministic_transitions and self.deterministic_rewards
+
+    @cached_property
+    def dimension(self) -> int:
+        """d, read off the features of a start state."""
+        state = self.mdp.start(np.random.default_rng(0))
+        features = self.phi_v if self.phi_v is not None else self.phi_q
+        assert features is not None
+        return int(np.shape(features(state, 0))[-1])
+
+    def next_stage(self, stage: int) -> int:
+        """The stage after ``stage``; time stands still in problems without a horizon."""
+        return stage if self.horizon is None else stage + 1
+
+    def return_range(self, stage: int = 0) -> tuple[float, float]:
+        """The range of the total reward from ``stage`` on, early END included."""
+        low, high = min(self.reward_range[0], 0.0), max(self.reward_range[1], 0.0)
+        if self.horizon is None:
+            return (-math.inf if low < 0 else 0.0, math.inf if high > 0 else 0.0)
+        return low * (self.horizon - stage), high * (self.horizon - stage)
+
+    def state_features(self, state: State, stage: int) -> Array:
+        """φ_v(state), checked: (d,), finite, norm <= 1; zero at END."""
+        return self._features("phi_v", self.phi_v, (self.dimension,), state, stage)
+
+    def action_features(self, state: State, stage: int) -> Array:
+        """φ_q(state, .), checked: (A, d), finite, norms <= 1; zero at END."""
+        return self._features("phi_q", self.phi_q, (self.actions, self.dimension), state, stage)
+
+    def _features(
+        self, name: str, phi: Features | None, shape: tuple[int, ...], state: State, stage: int
+    ) -> Array:
+        if phi is None:
+            raise BadInput(f"problem {self.name!r} has no {name}")
+        if state is END:
+            return np.zeros(shape)
+        where = f"{name}(state={state!r}, stage={stage})"
+        try:
+            value = np.array(phi(state, stage), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ProblemError(f"{where} did not give an array of numbers: {error}") from error
+        except Exception as error:
+            raise ProblemError(f"{where} raised {type(error).__name__}: {error}") from error
+        if value.shape != shape:
+            raise ProblemError(f"{where} has shape {value.shape}, expected {shape}")
+        squares = np.einsum("...i,...i->...", value, value)
+        if not (squares <= (1 + NORM_SLACK) ** 2).all():
+            row = int(np.argmax(~(np.atleast_1d(squares) <= (1 + NORM_SLACK) ** 2)))
+            bad, action = np.atleast_2d(value)[row], f" for action {row}" if len(shape) == 2 else ""
+            if not np.isfinite(bad).all():
+                raise ProblemError(f"{where}{action} contains {bad[~np.isfinite(bad)][0]}")
+            raise ProblemError(f"{where}{action} has norm {np.linalg.norm(bad):.12g}, which is above 1")
+        value.flags.writeable = False
+        return value
+
+    def _solution(self) -> Solution:
+        if self.solution is None:
+            raise BadInput(f"the optimal values of problem {self.name!r} are not known")
+        return self.solution
+
+    def optimal_value(self, state: State, stage: int = 0) -> float:
+        """v*(state), where it is known."""
+        return 0.0 if state is END else self._solution().value(state, stage)
+
+    def optimal_action_value(self, state: State, action: int, stage: int = 0) -> float:
+        """q*(state, action), where it is known."""
+        return 0.0 if state is END else self._solution().action_value(state, action, stage)
+
+    def optimal_policy(self, state: State, stage: int = 0) -> int:
+        """The smallest action that maximises q*(state, .), where it is known."""
+        return int(np.argmax([self.optimal_action_value(state, a, stage) for a in range(self.actions)]))
+
+
+# ------------------------------------------------------------------------- what a planner may ask
+
+
+class Node(Protocol):
+    """A state as the planner sees it.  Only an access object issues nodes."""
+
+    @property
+    def stage(self) -> int:
+        """Steps taken so far; always 0 in problems without a horizon."""
+
+    @property
+    def key(self) -> Any:
+        """A hashable identity of the state, or None where the state cannot be hashed."""
+
+    @property
+    def phi_v(self) -> Array:
+        """φ_v of the state, (d,)."""
+
+    @property
+    def phi_q(self) -> Array:
+        """φ_q of the state, (A, d)."""
+
+
+class Outcome(NamedTuple):
+    """One answer of the simulator: the reward, and the next node or END."""
+
+    reward: float
+    next: Any
+
+
+class Sample(Protocol):
+    """Outcomes of one pair as arrays, for planners that average: sample i went to successors[which[i]]."""
+
+    def __len__(self) -> int: ...
+    @property
+    def rewards(self) -> Array:
+        """The rewards, (n,)."""
+
+    @property
+    def successors(self) -> Sequence[Any]:
+        """The nodes (or END) that samples may have gone to; samples share them."""
+
+    @property
+    def which(self) -> NDArray[np.integer[Any]]:
+        """For each sample the index of its successor, (n,)."""
+
+
+class Trail(NamedTuple):
+    """What following a list of actions gave: the rewards, and the node (or END) where it stopped."""
+
+    rewards: list[float]
+    last: Any
+
+
+class Access(Protocol):
+    """The planner's only window on the world: public facts, the root, and metered queries."""
+
+    problem_name: str
+    horizon: int | None
+    actions: int
+    reward_range: tuple[float, float]
+    deterministic_transitions: bool
+    deterministic_rewards: bool
+    bound: float
+    dimension: int
+    has_phi_v: bool
+    has_phi_q: bool
+
+    @property
+    def root(self) -> Node:
+        """The state in which the episode starts."""
+
+    @property
+    def spent(self) -> int:
+        """Queries charged so far in this episode."""
+
+    @property
+    def remaining(self) -> float:
+        """Queries left in the budget; ``inf`` without one."""
+
+    def query(self, node: Node, action: int, n: int = 1) -> Sequence[Outcome]:
+        """Ask for n samples of (reward, next) at a node issued before."""
+
+    def sample(self, node: Node, action: int, n: int) -> Sample:
+        """The same question; the answers as arrays."""
+
+    def follow(self, node: Node, actions: Sequence[int]) -> Trail:
+        """Query along a path: the actions in turn, each where the last one led, until END or their end."""
+
+
+class Policy(Protocol):
+    """A planner at work in one episode; what it remembers lives here."""
+
+    def act(self, node: Node) -> int:
+        """The action for the current state, after as many queries as it likes."""
+
+
+class Planner(Protocol):
+    """A frozen configuration that can start an episode."""
+
+    def begin(self, access: Any, rng: np.random.Generator) -> Policy:
+        """Start an episode at ``access.root``."""
+
+
+# ---------------------------------------------------------------------------------- what came of it
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A bracket on v*(s0) that the planner vouches for: lower <= v*(s0) <= upper."""
+
+    upper: float
+    lower: float
+    status: str
+
+    @property
+    def gap(self) -> float:
+        """upper - lower."""
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One closed-loop episode."""
+
+    start: State
+    actions: tuple[int, ...]
+    rewards: tuple[float, ...]
+    queries: tuple[int, ...]
+    """Queries charged per call of the planner, in order; a call that was cut short comes last."""
+    stopped: str
+    """Why it ended: ``"end"`` (END or the horizon), ``"budget"``, ``"max_steps"`` or ``"interrupted"``."""
+    seconds: float
+    certificate: Certificate | None = None
+
+    @property
+    def total_reward(self) -> float:
+        """The return of the episode."""
+        return math.fsum(self.rewards)
+
+    @property
+    def steps(self) -> int:
+        """The number of actions executed."""
+        return len(self.actions)
+
+    @property
+    def total_queries(self) -> int:
+        """Queries charged in the whole episode."""
+        return sum(self.queries)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the episode ran to its end, so that its return is that of the policy."""
+        return self.stopped == "end"
+
+
+@dataclass(frozen=True)
+class Run:
+    """The episodes of one planner on one problem."""
+
+    problem: str
+    planner: str
+    seed: int
+    episodes: tuple[Episode, ...]
+
+    @property
+    def worst_call(self) -> int:
+        """The largest number of queries in one call."""
+        return max((q for e in self.episodes for q in e.queries), default=0)
+
+    @property
+    def query_cost(self) -> float:
+        """The paper's query cost, estimated: the mean queries of the t-th call, at the worst t."""
+        calls = max((len(e.queries) for e in self.episodes), default=0)
+        columns = ([e.queries[t] for e in self.episodes if t < len(e.queries)] for t in range(calls))
+        return max((sum(c) / len(c) for c in columns), default=0.0)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the last episode."""
+        return any(e.stopped == "interrupted" for e in self.episodes)
+
+
+def _is_whole(x: object) -> bool:
+    return isinstance(x, int | np.integer) and not isinstance(x, bool)
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, int | float | np.integer | np.floating) and not isinstance(x, bool)

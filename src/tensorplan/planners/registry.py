@@ -1,0 +1,27 @@
+"""The only registry of planners: ``"uct:simulations=500"`` -> UCT(simulations=500)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorplan.core import BadInput, Planner
+from tensorplan.planners.baselines import Oracle, RandomPlanner
+from tensorplan.planners.sparse_sampling import SparseSampling
+from tensorplan.planners.uct import UCT
+from tensorplan.specs import call, lookup, parse
+
+PLANNERS: dict[str, type[Any]] = {
+    "uct": UCT,
+    "sparse-sampling": SparseSampling,
+    "random": RandomPlanner,
+    "oracle": Oracle,
+}
+
+
+def make_planner(spec: str, **params: Any) -> Planner:
+    """The planner of that name with its parameters."""
+    name, size, options = parse(spec)
+    if size:
+        raise BadInput(f"{spec!r}: a planner takes key=value parameters behind ':', as in 'uct:simulations=500'")
+    planner: Planner = call(name, lookup("planner", name, PLANNERS), {**options, **params})
+    return planner

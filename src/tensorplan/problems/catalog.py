@@ -1,0 +1,76 @@
+"""The only registry of problems: ``"hanoi/8"`` -> Problem."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tensorplan.core import BadInput, Problem
+from tensorplan.problems.layered import layered
+from tensorplan.problems.puzzles import chinese_rings, grid, hanoi
+from tensorplan.specs import call, literal, lookup, parse, whole
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How to build one family of problems from a name."""
+
+    build: Callable[..., Problem]
+    size: tuple[str, ...]
+    """The parameters behind the slash, separated by x; a single name with a star takes them all."""
+    example: str
+    about: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def seeded(self) -> bool:
+        """Whether instances are random, drawn by a parameter ``seed``."""
+        return "seed" in inspect.signature(self.build).parameters
+
+    def sized(self, spec: str, size: str) -> dict[str, Any]:
+        """The parameters that the part behind the slash gives."""
+        if not size:
+            return {}
+        values = [literal(part) for part in size.split("x")]
+        if self.size[0].startswith("*"):
+            return {self.size[0][1:]: values}
+        if len(values) != len(self.size):
+            raise BadInput(f"{spec!r}: expected {'x'.join(self.size)} behind the slash, as in {self.example!r}")
+        return dict(zip(self.size, values, strict=True))
+
+
+CATALOG: dict[str, Entry] = {
+    "hanoi": Entry(hanoi, ("disks",), "hanoi/6", "Towers of Hanoi: d = disks, A = 3, 2^n - 1 steps"),
+    "chinese-rings": Entry(
+        chinese_rings, ("rings",), "chinese-rings/6", "Chinese rings (Gray code): d = rings, A = 2"
+    ),
+    "grid": Entry(grid, ("*sides",), "grid/5x5", "open grid of any dimension: d = sides, A = 2d"),
+    "layered": Entry(
+        layered, ("actions", "d"), "layered/4x10", "random layered MDP, deterministic; states=10^12 is fine"
+    ),
+    "layered-stochastic": Entry(
+        layered,
+        ("actions", "d"),
+        "layered-stochastic/2x3",
+        "the same with random transitions and Bernoulli rewards",
+        defaults={"states": 50, "horizon": 5, "branching": 3, "noise": True},
+    ),
+}
+
+
+def make(spec: str, **params: Any) -> Problem:
+    """The problem of that name: ``make("hanoi/8")``, ``make("layered", actions=4, d=10, seed=1)``."""
+    name, size, options = parse(spec)
+    entry = lookup("problem", name, CATALOG)
+    return call(name, entry.build, {**entry.defaults, **entry.sized(spec, size), **options, **params})
+
+
+def instance(spec: str, seed: int) -> Problem:
+    """The seed-th instance of a random family; the one problem that there is otherwise."""
+    name, _, options = parse(spec)
+    entry = lookup("problem", name, CATALOG)
+    if not entry.seeded or "seed" in options:
+        return make(spec)
+    return make(spec, seed=whole("seed", seed, 0))

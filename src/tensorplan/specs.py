@@ -1,0 +1,94 @@
+"""Names with parameters, as people type them: ``hanoi/8``, ``layered/4x10:horizon=20``, ``uct:simulations=500``."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tensorplan.core import BadInput
+
+T = TypeVar("T")
+
+
+def parse(spec: str) -> tuple[str, str, dict[str, Any]]:
+    """``"name/size:key=value"`` taken apart: the name, the size (may be empty), the parameters."""
+    head, *options = spec.split(":")
+    name, _, size = head.partition("/")
+    params: dict[str, Any] = {}
+    for option in options:
+        key, equals, text = option.partition("=")
+        if not equals or not key:
+            raise BadInput(f"{spec!r}: expected key=value after ':', got {option!r}")
+        params[key.strip()] = literal(text.strip())
+    return name.strip(), size.strip(), params
+
+
+def literal(text: str) -> Any:
+    """The number, truth value or None that the text stands for, else the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def lookup(kind: str, name: str, known: Mapping[str, T]) -> T:
+    """``known[name]``, or BadInput with the nearest name."""
+    if name in known:
+        return known[name]
+    raise BadInput(f"unknown {kind} {name!r}; {suggestion(name, known)}")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``did you mean ...?``, or the list of what there is."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+
+
+def call(name: str, build: Callable[..., T], params: Mapping[str, Any]) -> T:
+    """``build(**params)``, with a clear sentence for a parameter that is unknown or missing."""
+    takes = inspect.signature(build).parameters
+    for key in params:
+        if key not in takes:
+            raise BadInput(f"{name!r} has no parameter {key!r}; {suggestion(key, takes)}")
+    for key, parameter in takes.items():
+        if parameter.default is parameter.empty and key not in params:
+            raise BadInput(f"{name!r} needs the parameter {key!r}")
+    return build(**params)
+
+
+def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """The value as an int in [low, high], or BadInput naming it."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if value >= low and (high is None or value <= high):
+            return int(value)
+    elif isinstance(value, float) and value.is_integer():
+        return whole(name, int(value), low, high)
+    limits = f">= {low}" if high is None else f"from {low} to {high}"
+    raise BadInput(f"{name} must be a whole number {limits}, got {value!r}")
+
+
+def number(name: str, value: Any, low: float, high: float = np.inf) -> float:
+    """The value as a finite float in [low, high], or BadInput naming it."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        if low <= value <= high and np.isfinite(value):
+            return float(value)
+    limits = f">= {low:g}" if high == np.inf else f"from {low:g} to {high:g}"
+    raise BadInput(f"{name} must be a number {limits}, got {value!r}")
+
+
+def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
+    """The value, or BadInput naming the choices."""
+    choices = list(choices)
+    if value in choices:
+        return str(value)
+    raise BadInput(f"{name} must be one of {', '.join(choices)}, got {value!r}")
