@@ -26,7 +26,7 @@ _WHERE = {
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names.split()}
 
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = sorted(_HOME)
 
 if TYPE_CHECKING:
     from tensorplan.access import GlobalAccess, LocalAccess

@@ -35,6 +35,7 @@ class End:
     _only: End | None = None
 
     def __new__(cls) -> End:
+        """The one instance."""
         if cls._only is None:
             cls._only = super().__new__(cls)
         return cls._only
@@ -177,18 +178,14 @@ class Problem:
         if horizon is not None and not (_is_whole(horizon) and horizon > 0):
             raise ProblemError(f"{where}: the horizon must be a positive whole number or None, got {horizon!r}")
         if not (_is_whole(mdp.actions) and mdp.actions > 0):
-            raise ProblemError(
-                f"{where}: the number of actions must be a positive whole number, got {mdp.actions!r}"
-            )
+            raise ProblemError(f"{where}: the number of actions must be a positive whole number, got {mdp.actions!r}")
         reward_range = getattr(mdp, "reward_range", (0.0, 1.0))
         try:
             low, high = (float(x) for x in reward_range)
         except (TypeError, ValueError):
             low, high = math.nan, math.nan
         if not -math.inf < low <= high < math.inf:
-            raise ProblemError(
-                f"{where}: reward_range must be two finite numbers (low, high), got {reward_range!r}"
-            )
+            raise ProblemError(f"{where}: reward_range must be two finite numbers (low, high), got {reward_range!r}")
         fix(self, "bound", float(self.bound))
         fix(self, "horizon", None if horizon is None else int(horizon))
         fix(self, "actions", int(mdp.actions))
@@ -213,6 +210,10 @@ class Problem:
         """The stage after ``stage``; time stands still in problems without a horizon."""
         return stage if self.horizon is None else stage + 1
 
+    def arrive(self, following: State, stage: int) -> State:
+        """Where a step from ``stage`` to ``following`` leads: END after the last stage."""
+        return END if self.next_stage(stage) == self.horizon else following
+
     def return_range(self, stage: int = 0) -> tuple[float, float]:
         """The range of the total reward from ``stage`` on, early END included."""
         low, high = min(self.reward_range[0], 0.0), max(self.reward_range[1], 0.0)
@@ -228,9 +229,7 @@ class Problem:
         """φ_q(state, .), checked: (A, d), finite, norms <= 1; zero at END."""
         return self._features("phi_q", self.phi_q, (self.actions, self.dimension), state, stage)
 
-    def _features(
-        self, name: str, phi: Features | None, shape: tuple[int, ...], state: State, stage: int
-    ) -> Array:
+    def _features(self, name: str, phi: Features | None, shape: tuple[int, ...], state: State, stage: int) -> Array:
         if phi is None:
             raise BadInput(f"problem {self.name!r} has no {name}")
         if state is END:
@@ -277,6 +276,9 @@ class Problem:
 
 class Node(Protocol):
     """A state as the planner sees it.  Only an access object issues nodes."""
+
+    note: Any
+    """For the planner's own use, None at first; a state seen again is usually, not always, the same node."""
 
     @property
     def stage(self) -> int:
@@ -326,6 +328,13 @@ class Trail(NamedTuple):
     last: Any
 
 
+class Walk(NamedTuple):
+    """What walking with a rule gave: the nodes left and their rewards, and the node (or END) where it stopped."""
+
+    steps: list[tuple[Any, float]]
+    last: Any
+
+
 class Access(Protocol):
     """The planner's only window on the world: public facts, the root, and metered queries."""
 
@@ -358,8 +367,11 @@ class Access(Protocol):
     def sample(self, node: Node, action: int, n: int) -> Sample:
         """The same question; the answers as arrays."""
 
-    def follow(self, node: Node, actions: Sequence[int]) -> Trail:
+    def follow(self, node: Node, actions: Iterable[int]) -> Trail:
         """Query along a path: the actions in turn, each where the last one led, until END or their end."""
+
+    def walk(self, node: Node, choose: Callable[[Any], int | None]) -> Walk:
+        """Query along a path that is chosen on the way, until END or until ``choose(node)`` gives None."""
 
 
 class Policy(Protocol):

@@ -104,6 +104,7 @@ class _Table:
                 self._end_of_call()
                 reward, following = draw(problem, state, stage, action, self.world)
                 access._witness(node, action, reward, following)
+                following = problem.arrive(following, stage)
                 self.actions.append(action)
                 self.rewards.append(reward)
                 if progress is not None:

@@ -79,9 +79,9 @@ def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 def number(name: str, value: Any, low: float, high: float = np.inf) -> float:
     """The value as a finite float in [low, high], or BadInput naming it."""
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        if low <= value <= high and np.isfinite(value):
-            return float(value)
+    numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if numeric and low <= value <= high and np.isfinite(value):
+        return float(value)
     limits = f">= {low:g}" if high == np.inf else f"from {low:g} to {high:g}"
     raise BadInput(f"{name} must be a number {limits}, got {value!r}")
 

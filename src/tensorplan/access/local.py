@@ -12,7 +12,7 @@ earlier one is an error.  States that cannot be hashed have no identity: they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
@@ -22,7 +22,6 @@ from tensorplan.access.meter import Meter
 from tensorplan.access.simulate import (
     check_reward,
     contradiction,
-    draw,
     step_raised,
     unpack,
     whole_action,
@@ -38,6 +37,7 @@ from tensorplan.core import (
     State,
     Trail,
     Vectorised,
+    Walk,
 )
 
 INTERNED = 200_000
@@ -49,7 +49,7 @@ _pair = tuple.__new__  # Outcome(reward, next) without the detour through Python
 class LocalNode:
     """A state as the planner sees it (see :class:`tensorplan.core.Node`)."""
 
-    __slots__ = ("_access", "_phi_q", "_phi_v", "_seal", "_stage", "_state")
+    __slots__ = ("_access", "_phi_q", "_phi_v", "_seal", "_stage", "_state", "note")
 
     def __init__(self, access: LocalAccess, state: State, stage: int) -> None:
         self._access = access
@@ -58,6 +58,7 @@ class LocalNode:
         self._seal = id(self)
         self._phi_v: Array | None = None
         self._phi_q: Array | None = None
+        self.note: Any = None
 
     @property
     def stage(self) -> int:
@@ -115,10 +116,7 @@ class Batch(Sequence[Outcome]):
 
     def __iter__(self) -> Iterator[Outcome]:
         successors = self.successors
-        return (
-            Outcome(r, successors[i])
-            for r, i in zip(self.rewards.tolist(), self.which.tolist(), strict=True)
-        )
+        return (Outcome(r, successors[i]) for r, i in zip(self.rewards.tolist(), self.which.tolist(), strict=True))
 
 
 class LocalAccess:
@@ -152,10 +150,9 @@ class LocalAccess:
         self._tick = 0 if problem.horizon is None else 1
         self._meter = Meter(budget)
         self._nodes: dict[tuple[int, State], LocalNode] = {}
-        self._answers: dict[tuple[State, int], tuple[float, State]] | None = (
-            {} if problem.deterministic_transitions else None
-        )
+        self._answers: dict[tuple[State, int], tuple[float, State]] = {}
         self._recall = cache and problem.deterministic
+        self._ask = self._ask_memory if problem.deterministic_transitions else self._ask_simulator
         self.root = self._admit(start, 0)
 
     @property
@@ -170,96 +167,56 @@ class LocalAccess:
 
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
         """n samples of (reward, next) at a node issued before, charged as n queries."""
-        # One sample is the hot path of every tree search: it is written out, and checks cost nothing extra.
         if type(node) is not LocalNode or node._seal != id(node) or node._access is not self:
             raise self._not_reached(node)
-        state, stage = node._state, node._stage
-        if type(action) is not int or not 0 <= action < self.actions:
-            action = whole_action(action, self.actions, state, stage)
         if n != 1:
             return self.sample(node, action, n)
-        if self._answers is not None:
-            reward, following = self._ask_known(state, stage, action)
-        else:
-            meter = self._meter
-            left = meter.left
-            if left < 1:
-                meter.charge(1)
-            meter.left = left - 1
-            try:
-                answer = self._step(state, action, self._rng)
-            except Exception as error:
-                raise step_raised(state, stage, action, error) from error
-            try:
-                reward, following = answer
-            except (TypeError, ValueError):
-                reward = following = None
-            if type(reward) is not float or not self._low <= reward <= self._high:
-                reward, following = unpack(self._problem, state, stage, action, answer)
+        stage = node._stage
+        reward, following = self._ask(node._state, stage, action)
         if following is END or stage == self._last:
             return [_pair(Outcome, (reward, END))]
         stage += self._tick
         try:
-            child = self._nodes.get((stage, following))
-        except TypeError:
-            child = LocalNode(self, following, stage)
-        if child is None:
-            child = LocalNode(self, following, stage)
-            if len(self._nodes) < INTERNED:
-                self._nodes[stage, following] = child
+            child = self._nodes[stage, following]
+        except (KeyError, TypeError):
+            child = self._issue(following, stage)
         return [_pair(Outcome, (reward, child))]
 
-    def follow(self, node: Any, actions: Sequence[int]) -> Trail:
+    def follow(self, node: Any, actions: Iterable[int]) -> Trail:
         """Query along a path: the actions in turn, each where the last one led, until END or their end.
 
         Costs what the single queries would, but makes no node on the way; the last one is issued.
         """
         if type(node) is not LocalNode or node._seal != id(node) or node._access is not self:
             raise self._not_reached(node)
-        state, stage = node._state, node._stage
-        if self._last >= 0:
-            actions = actions[: self._last + 1 - stage]
-        count = self.actions
+        state, stage, ask, last, tick = node._state, node._stage, self._ask, self._last, self._tick
         rewards: list[float] = []
-        if self._answers is not None:
-            for action in actions:
-                action = whole_action(action, count, state, stage)
-                reward, state = self._ask_known(state, stage, action)
-                rewards.append(reward)
-                stage += self._tick
-                if state is END:
-                    break
-        else:
-            step, rng, meter, low, high = self._step, self._rng, self._meter, self._low, self._high
-            asked, left = 0, meter.left
-            try:
-                for action in actions:
-                    if type(action) is not int or not 0 <= action < count:
-                        action = whole_action(action, count, state, stage + asked * self._tick)
-                    if asked == left:
-                        meter.charge(asked + 1)
-                    asked += 1
-                    try:
-                        answer = step(state, action, rng)
-                    except Exception as error:
-                        raise step_raised(state, stage + (asked - 1) * self._tick, action, error) from error
-                    try:
-                        reward, following = answer
-                    except (TypeError, ValueError):
-                        reward = following = None
-                    if type(reward) is not float or not low <= reward <= high:
-                        at = stage + (asked - 1) * self._tick
-                        reward, following = unpack(self._problem, state, at, action, answer)
-                    rewards.append(reward)
-                    state = following
-                    if state is END:
-                        break
-            finally:
-                meter.left = left - asked
-            stage += len(rewards) * self._tick
-        if state is END or stage == self._last + 1 > 0:
-            return Trail(rewards, END)
+        for action in actions:
+            reward, state = ask(state, stage, action)
+            rewards.append(reward)
+            if state is END or stage == last:
+                return Trail(rewards, END)
+            stage += tick
         return Trail(rewards, self._issue(state, stage))
+
+    def walk(self, node: Any, choose: Callable[[Any], int | None]) -> Walk:
+        """Query along a path that is chosen on the way, until END or until ``choose(node)`` gives None."""
+        if type(node) is not LocalNode or node._seal != id(node) or node._access is not self:
+            raise self._not_reached(node)
+        ask, nodes, last, tick = self._ask, self._nodes, self._last, self._tick
+        steps: list[tuple[Any, float]] = []
+        while (action := choose(node)) is not None:
+            stage = node._stage
+            reward, following = ask(node._state, stage, action)
+            steps.append((node, reward))
+            if following is END or stage == last:
+                return Walk(steps, END)
+            stage += tick
+            try:
+                node = nodes[stage, following]
+            except (KeyError, TypeError):
+                node = self._issue(following, stage)
+        return Walk(steps, node)
 
     def sample(self, node: Any, action: int, n: int) -> Batch:
         """The same as ``query``, as arrays."""
@@ -271,10 +228,8 @@ class LocalAccess:
             raise BadInput(f"the number of samples must be a positive whole number, got {n!r}")
         n = int(n)
         if self._recall:
-            reward, following = self._ask_known(state, stage, action)
-            return Batch(
-                np.full(n, reward), (self._issue_next(following, stage),), np.zeros(n, dtype=np.intp)
-            )
+            reward, following = self._ask_memory(state, stage, action)
+            return Batch(np.full(n, reward), (self._issue_next(following, stage),), np.zeros(n, dtype=np.intp))
         mdp = self._problem.mdp
         if isinstance(mdp, Vectorised):
             self._meter.charge(n)
@@ -291,38 +246,53 @@ class LocalAccess:
             if not self._low <= low <= high <= self._high:
                 bad = int(np.argmax(~((rewards >= self._low) & (rewards <= self._high))))
                 check_reward(self._problem, state, stage, action, float(rewards[bad]))
+            if self.deterministic_transitions:
+                for reward, i in zip(rewards.tolist(), which.tolist(), strict=True):
+                    self._remember(state, stage, action, reward, following[i])
         else:
             answers = [self._ask(state, stage, action) for _ in range(n)]
             rewards = np.array([reward for reward, _ in answers])
             following, which = [successor for _, successor in answers], np.arange(n)
-        if self._answers is not None:
-            for i in range(len(rewards)):
-                self._witness_state(state, stage, action, float(rewards[i]), following[which[i]])
         return Batch(rewards, [self._issue_next(s, stage) for s in following], which)
 
     # ------------------------------------------------------------------ slower paths
 
-    def _ask(self, state: State, stage: int, action: int) -> tuple[float, State]:
-        self._meter.charge(1)
-        return draw(self._problem, state, stage, action, self._rng)
+    def _ask_simulator(self, state: State, stage: int, action: int) -> tuple[float, State]:
+        """One charged and checked answer: the hot path of every tree search, so it is written out."""
+        if type(action) is not int or not 0 <= action < self.actions:
+            action = whole_action(action, self.actions, state, stage)
+        meter = self._meter
+        left = meter.left
+        if left < 1:
+            meter.charge(1)
+        meter.left = left - 1
+        try:
+            answer = self._step(state, action, self._rng)
+        except Exception as error:
+            raise step_raised(state, stage, action, error) from error
+        try:
+            reward, following = answer
+        except (TypeError, ValueError):
+            reward, following = unpack(self._problem, state, stage, action, answer)
+        if type(reward) is not float or not self._low <= reward <= self._high:
+            reward, following = unpack(self._problem, state, stage, action, answer)
+        return reward, following
 
-    def _ask_known(self, state: State, stage: int, action: int) -> tuple[float, State]:
-        """One answer of a problem with deterministic transitions: from the cache, or asked and compared."""
+    def _ask_memory(self, state: State, stage: int, action: int) -> tuple[float, State]:
+        """One answer of a problem with deterministic transitions: from memory, or asked and compared."""
         if self._recall:
-            assert self._answers is not None
             try:
                 known = self._answers.get((state, action))
             except TypeError:
                 known = None
             if known is not None:
                 return known
-        reward, following = self._ask(state, stage, action)
-        self._witness_state(state, stage, action, reward, following)
+        reward, following = self._ask_simulator(state, stage, action)
+        self._remember(state, stage, action, reward, following)
         return reward, following
 
-    def _witness_state(self, state: State, stage: int, action: int, reward: float, following: State) -> None:
-        if self._answers is None:
-            return
+    def _remember(self, state: State, stage: int, action: int, reward: float, following: State) -> None:
+        """Keep the first answer of a deterministic problem, and compare later ones with it."""
         try:
             first_reward, first = self._answers.setdefault((state, action), (reward, following))
         except TypeError:
@@ -348,7 +318,6 @@ class LocalAccess:
                 self._nodes[stage, state] = node
         return node
 
-
     def _not_reached(self, node: object) -> NotReached:
         if node is END:
             return NotReached("END was queried; nothing happens there")
@@ -357,8 +326,7 @@ class LocalAccess:
         if isinstance(node, LocalNode):
             return NotReached(f"{node!r} is a copy; query the node that was issued")
         return NotReached(
-            f"{node!r} was not issued by this access object: only the root, and what queries "
-            "return, may be queried"
+            f"{node!r} was not issued by this access object: only the root, and what queries return, may be queried"
         )
 
     # ------------------------------------------------------------------ for the loop
@@ -381,4 +349,5 @@ class LocalAccess:
 
     def _witness(self, node: LocalNode, action: int, reward: float, following: State) -> None:
         """Compare what the world did with what the simulator is known to answer."""
-        self._witness_state(node._state, node._stage, action, reward, following)
+        if self.deterministic_transitions:
+            self._remember(node._state, node._stage, action, reward, following)

@@ -7,19 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import END, BadInput, Problem, ProblemError, State
+from tensorplan.core import BadInput, Problem, ProblemError, State
 
 
-def draw(
-    problem: Problem, state: State, stage: int, action: int, rng: np.random.Generator
-) -> tuple[float, State]:
-    """(reward, next state) from one call of ``step``, checked; END after the last stage."""
+def draw(problem: Problem, state: State, stage: int, action: int, rng: np.random.Generator) -> tuple[float, State]:
+    """(reward, next state) from one call of ``step``, checked."""
     try:
         answer = problem.mdp.step(state, action, rng)
     except Exception as error:
         raise step_raised(state, stage, action, error) from error
-    reward, following = unpack(problem, state, stage, action, answer)
-    return reward, END if problem.next_stage(stage) == problem.horizon else following
+    return unpack(problem, state, stage, action, answer)
 
 
 def unpack(problem: Problem, state: State, stage: int, action: int, answer: Any) -> tuple[float, State]:
@@ -28,9 +25,7 @@ def unpack(problem: Problem, state: State, stage: int, action: int, answer: Any)
         reward, following = answer
         reward = float(reward)
     except (TypeError, ValueError):
-        raise ProblemError(
-            f"{_step(state, stage, action)} must return (reward, next_state), got {answer!r}"
-        ) from None
+        raise ProblemError(f"{_step(state, stage, action)} must return (reward, next_state), got {answer!r}") from None
     check_reward(problem, state, stage, action, reward)
     return reward, following
 

@@ -2,12 +2,13 @@
 
 One simulation descends from the current state by
 
-    argmax_a  Q(s,a) + c(s) sqrt(ln N(s) / N(s,a)),      untried actions first,
+    argmax_a  Q(s,a) + c(s) sqrt(ln N'(s) / N(s,a)),      untried actions first,
 
 until it meets a state for the first time, adds that state, plays random actions from there, and backs up the returns.
 States are shared: N and Q belong to (stage, state), however it was reached, and they are kept from one call to the
 next within an episode.  c(s) is ``exploration`` times the spread of the returns seen from s, so that it
-follows the scale of what is left to gain.
+follows the scale of what is left to gain.  N'(s) is the next power of two above N(s): between two powers
+a visit changes the score of one action only, which makes a step of the descent cheap.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _POOL = 8192
 
 @dataclass(frozen=True, kw_only=True)
 class UCT:
-    """Upper confidence trees: ``simulations`` per call, each of at most ``depth`` steps where there is no horizon."""
+    """Upper confidence trees: ``simulations`` per call, of at most ``depth`` steps where there is no horizon."""
 
     simulations: int = 1000
     exploration: float = 1.0
-    depth: int = 1000
+    depth: int = 100
     about: ClassVar[str] = "upper confidence trees with transpositions; no bound on queries"
 
     def __post_init__(self) -> None:
@@ -44,19 +45,62 @@ class UCT:
 
 
 class Stats:
-    """What is known of one state at one stage."""
+    """What is known of one state at one stage, and the action to take there next."""
 
-    __slots__ = ("counts", "high", "low", "means", "node", "simulation", "untried", "visits")
+    __slots__ = (
+        "choice",
+        "counts",
+        "high",
+        "low",
+        "node",
+        "scores",
+        "simulation",
+        "sums",
+        "untried",
+        "visits",
+        "width",
+    )
 
-    def __init__(self, node: Node, actions: list[int]) -> None:
+    def __init__(self, node: Node, order: list[int]) -> None:
         self.node = node
         self.visits = 0
-        self.counts = [0] * len(actions)
-        self.means = [0.0] * len(actions)
-        self.untried = actions
+        self.counts = [0] * len(order)
+        self.sums = [0.0] * len(order)
+        self.scores = [0.0] * len(order)
+        self.untried = order
+        self.choice = order.pop()
         self.simulation = 0
         self.low = math.inf
         self.high = -math.inf
+        self.width = 0.0
+
+    def mean(self, action: int) -> float:
+        """Q(s, a)."""
+        return self.sums[action] / self.counts[action] if self.counts[action] else -math.inf
+
+    def update(self, value: float, exploration: float) -> None:
+        """Count one return of ``choice``, and choose again."""
+        action, scores = self.choice, self.scores
+        self.counts[action] = count = self.counts[action] + 1
+        self.sums[action] = total = self.sums[action] + value
+        self.visits = visits = self.visits + 1
+        if self.low <= value <= self.high and visits & (visits - 1) and not self.untried:
+            scores[action] = total / count + self.width / math.sqrt(count)
+        else:
+            self._rescale(value, exploration)
+            if self.untried:
+                self.choice = self.untried.pop()
+                return
+            scores = self.scores
+        self.choice = scores.index(max(scores))
+
+    def _rescale(self, value: float, exploration: float) -> None:
+        """All scores anew; while all returns are equal any width serves, since it only breaks ties."""
+        self.low, self.high = min(self.low, value), max(self.high, value)
+        log = self.visits.bit_length() * math.log(2.0)
+        self.width = exploration * ((self.high - self.low) or 1.0) * math.sqrt(log)
+        sums = zip(self.sums, self.counts, strict=True)
+        self.scores = [total / n + self.width / math.sqrt(n) if n else math.inf for total, n in sums]
 
 
 class Tree:
@@ -81,49 +125,38 @@ class Tree:
         except BudgetSpent:
             if not stats.visits:
                 raise
-        return max(range(self.access.actions), key=lambda a: (stats.counts[a] > 0, stats.means[a], stats.counts[a]))
+        return max(range(self.access.actions), key=lambda a: (stats.mean(a), stats.counts[a]))
 
-    def _simulate(self, stats: Stats) -> None:
-        query, table, exploration = self.access.query, self.table, self.config.exploration
-        self.simulation += 1
-        path: list[tuple[Stats, int, float]] = []
-        left = self.depth - stats.node.stage
-        while True:
-            stats.simulation = self.simulation
-            action = stats.untried[-1] if stats.untried else _select(stats, exploration)
-            ((reward, following),) = query(stats.node, action)
-            path.append((stats, action, reward))
+    def _simulate(self, root: Stats) -> None:
+        """Descend, add a state, play on at random, back up."""
+        self.simulation = simulation = self.simulation + 1
+        table, left = self.table, self.depth - root.node.stage
+
+        def choose(node: Node) -> int | None:
+            nonlocal left
+            stats: Stats | None = node.note or table.get((node.stage, node.key))
+            if stats is None:
+                self._add(node)
+                return None
+            if stats.simulation == simulation or not left:  # without a horizon: a circle, or deep enough
+                return None
+            stats.simulation = simulation
             left -= 1
-            if following is END or left == 0:
-                value = 0.0
-                break
-            known = table.get((following.stage, following.key))
-            if known is None:
-                self._add(following)
-            elif known.simulation < self.simulation:
-                stats = known
-                continue
-            # A new state, or (where there is no horizon) one that closes a circle.
-            value = sum(self.access.follow(following, self._random_actions(left)).rewards)
-            break
-        for stats, action, reward in reversed(path):
+            return stats.choice
+
+        steps, last = self.access.walk(root.node, choose)
+        value = 0.0 if last is END else sum(self.access.follow(last, self._random_actions(left)).rewards)
+        exploration = self.config.exploration
+        for node, reward in reversed(steps):
             value += reward
-            if stats.untried:
-                stats.untried.pop()
-            stats.visits += 1
-            stats.counts[action] += 1
-            stats.means[action] += (value - stats.means[action]) / stats.counts[action]
-            if value < stats.low:
-                stats.low = value
-            if value > stats.high:
-                stats.high = value
+            stats = node.note or table[node.stage, node.key]
+            stats.update(value, exploration)
 
     def _add(self, node: Node) -> Stats:
         if node.key is None:
             raise BadInput(f"{node!r} cannot be hashed, and UCT must recognise states: use hashable states")
-        order = self._random_actions(self.access.actions * 4)
-        untried = list(dict.fromkeys([*order, *range(self.access.actions)]))
-        self.table[node.stage, node.key] = stats = Stats(node, untried)
+        order = dict.fromkeys([*self._random_actions(2 * self.access.actions), *range(self.access.actions)])
+        self.table[node.stage, node.key] = node.note = stats = Stats(node, list(order))
         return stats
 
     def _random_actions(self, n: int) -> list[int]:
@@ -133,14 +166,3 @@ class Tree:
             self.pool = self.rng.integers(self.access.actions, size=max(_POOL, n)).tolist()
             start, self.place = 0, n
         return self.pool[start : self.place]
-
-
-def _select(stats: Stats, exploration: float) -> int:
-    """argmax_a Q(s,a) + c(s) sqrt(ln N(s) / N(s,a))."""
-    width = exploration * (stats.high - stats.low) * math.sqrt(math.log(stats.visits))
-    best, choice = -math.inf, 0
-    for action, (mean, count) in enumerate(zip(stats.means, stats.counts, strict=True)):
-        score = mean + width / math.sqrt(count)
-        if score > best:
-            best, choice = score, action
-    return choice

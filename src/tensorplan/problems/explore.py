@@ -46,6 +46,7 @@ def explore(problem: Problem) -> ExploredValues:
         for action in range(problem.actions):
             reward, following = draw(problem, state, stage, action, rng)
             rewards.append(reward)
+            following = problem.arrive(following, stage)
             if following is END:
                 columns.append(-1)
                 continue

@@ -65,14 +65,10 @@ def featurize(
         table = maps.get(kind)
         return None if table is None else lambda state, stage: table[stage][mdp.index(state, stage)]
 
-    return Problem(
-        mdp, lookup("v"), lookup("q"), bound=bound, name=name, solution=solution, theta=theta, eta=eta
-    )
+    return Problem(mdp, lookup("v"), lookup("q"), bound=bound, name=name, solution=solution, theta=theta, eta=eta)
 
 
-def draw_theta(
-    d: int, largest: float, bound: float | None, rng: np.random.Generator
-) -> tuple[Array, float]:
+def draw_theta(d: int, largest: float, bound: float | None, rng: np.random.Generator) -> tuple[Array, float]:
     """A random θ* that can carry values up to ``largest``, and B."""
     if bound is not None and number("bound", bound, 0.0) < largest:
         raise BadInput(f"features of norm 1 cannot realize values up to {largest:g} with bound {bound:g}")

@@ -39,7 +39,7 @@ def layered(
     procedural: bool | None = None,
     seed: int = 0,
 ) -> Problem:
-    """A random layered problem: ``branching`` successors per pair (1: deterministic), Bernoulli rewards with ``noise``."""
+    """A random layered problem; ``branching`` successors per pair, Bernoulli rewards with ``noise``."""
     actions, d = whole("actions", actions, 1), whole("d", d, 2)
     states, horizon = whole("states", states, 1), whole("horizon", horizon, 1)
     branching, seed = whole("branching", branching, 1), whole("seed", seed, 0)
@@ -95,9 +95,7 @@ class Procedural:
 
     reward_range = (0.0, 1.0)
 
-    def __init__(
-        self, actions: int, states: int, horizon: int, branching: int, noise: bool, seed: int
-    ) -> None:
+    def __init__(self, actions: int, states: int, horizon: int, branching: int, noise: bool, seed: int) -> None:
         self.actions = actions
         self.horizon = horizon
         self.width = states
@@ -134,8 +132,8 @@ class Procedural:
         """v*(state); the stage is in the state."""
         if state is END:
             return 0.0
-        unit = (_mix(self._key_noise + state) >> 11) * 2.0**-53
-        return (self.horizon - state // self.width) / 2 + _NOISE * (2 * unit - 1)
+        unit = float(_mix(self._key_noise + state) >> 11) * 2.0**-53
+        return float(self.horizon - state // self.width) / 2.0 + _NOISE * (2 * unit - 1)
 
     def action_value(self, state: State, action: int, stage: int = 0) -> float:
         """q*(state, action)."""

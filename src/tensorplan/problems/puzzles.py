@@ -83,7 +83,7 @@ class Hanoi(Puzzle):
 
     def __init__(self, disks: int) -> None:
         self.disks = disks
-        self.weights = 2.0 ** np.arange(disks)
+        self.weights = np.exp2(np.arange(disks, dtype=np.float64))
 
     def initial(self) -> tuple[int, ...]:
         """All disks on peg 0."""
@@ -93,7 +93,7 @@ class Hanoi(Puzzle):
         """Move the smaller of the two top disks to the other peg."""
         a, b = self.pegs[action]
         for disk, peg in enumerate(state):
-            if peg == a or peg == b:
+            if peg in (a, b):
                 return (*state[:disk], a + b - peg, *state[disk + 1 :])
         return state
 
@@ -118,7 +118,7 @@ class ChineseRings(Puzzle):
 
     def __init__(self, rings: int) -> None:
         self.rings = rings
-        self.weights = 2.0 ** np.arange(rings)
+        self.weights = np.exp2(np.arange(rings, dtype=np.float64))
 
     def initial(self) -> tuple[int, ...]:
         """All rings on."""
@@ -135,7 +135,7 @@ class ChineseRings(Puzzle):
 
 
 class Grid(Puzzle):
-    """An open grid of any dimension: from one corner to the opposite one, actions 2i and 2i+1 move down and up axis i."""
+    """An open grid of any dimension, from corner to opposite corner; actions 2i, 2i+1 go down, up along axis i."""
 
     def __init__(self, sides: Sequence[int]) -> None:
         self.sides = tuple(sides)
@@ -154,7 +154,7 @@ class Grid(Puzzle):
 
     def marks(self, state: tuple[int, ...]) -> Array:
         """What is left to go along each axis, as a fraction of it, (dimension,)."""
-        return (np.array(self.sides) - 1 - np.array(state)) / self.weights
+        return np.asarray((np.array(self.sides) - 1 - np.array(state)) / self.weights)
 
 
 def hanoi(disks: int) -> Problem:

@@ -64,8 +64,7 @@ class TabularMDP:
         self._offsets = [0, *np.cumsum(sizes).tolist()] if self.layered else [0, sizes[0]]
         given = list(transitions) if self.layered else [transitions]
         self._matrices = [
-            self._matrix(m, h, sizes[h], sizes[h + 1] if h + 1 < len(sizes) else sizes[h])
-            for h, m in enumerate(given)
+            self._matrix(m, h, sizes[h], sizes[h + 1] if h + 1 < len(sizes) else sizes[h]) for h, m in enumerate(given)
         ]
         self._check_rewards()
         self.deterministic_rewards = not self.noise
@@ -183,9 +182,7 @@ class TabularMDP:
             raise BadInput(f"{at} have shape {matrix.shape}, expected {rows * self.actions} rows")
         last = self.layered and stage == self.horizon - 1  # type: ignore[operator]
         if matrix.shape[1] not in (columns, columns + 1) and not last:
-            raise BadInput(
-                f"{at} have {matrix.shape[1]} columns, expected {columns} (or {columns + 1} with END)"
-            )
+            raise BadInput(f"{at} have {matrix.shape[1]} columns, expected {columns} (or {columns + 1} with END)")
         if data.size and not (data >= 0).all():
             raise BadInput(f"{at} contain the probability {data[~(data >= 0)].flat[0]!r}")
         bad = np.flatnonzero(~(np.abs(sums - 1) <= ROW_SLACK))

@@ -1,0 +1,1 @@
+"""Measurements, each side by side with its rival in one run; figures are ratios, since machines differ."""
