@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "tensorplan.core": (
         "END MDP Access BadInput BudgetSpent Certificate Episode Node NotReached Outcome Planner Policy Problem "
-        "ProblemError Refused Run Sample TensorplanError Trail"
+        "ProblemError Refused Run Sample TensorplanError Trail Walk"
     ),
     "tensorplan.access": "GlobalAccess LocalAccess",
     "tensorplan.problems.tabular": "TabularMDP evaluate_tabular solve_tabular",
@@ -22,6 +22,7 @@ _WHERE = {
     "tensorplan.planners.registry": "make_planner",
     "tensorplan.loop": "run",
     "tensorplan.lab.judge": "Verdict judge",
+    "tensorplan.lab.stats": "Interval query_cost",
     "tensorplan.lab.compare": "compare",
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names.split()}
@@ -50,9 +51,11 @@ if TYPE_CHECKING:
         Sample,
         TensorplanError,
         Trail,
+        Walk,
     )
     from tensorplan.lab.compare import compare
     from tensorplan.lab.judge import Verdict, judge
+    from tensorplan.lab.stats import Interval, query_cost
     from tensorplan.loop import run
     from tensorplan.planners.baselines import Oracle, RandomPlanner
     from tensorplan.planners.registry import make_planner

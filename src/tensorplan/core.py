@@ -455,13 +455,6 @@ class Run:
         return max((q for e in self.episodes for q in e.queries), default=0)
 
     @property
-    def query_cost(self) -> float:
-        """The paper's query cost, estimated: the mean queries of the t-th call, at the worst t."""
-        calls = max((len(e.queries) for e in self.episodes), default=0)
-        columns = ([e.queries[t] for e in self.episodes if t < len(e.queries)] for t in range(calls))
-        return max((sum(c) / len(c) for c in columns), default=0.0)
-
-    @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended the last episode."""
         return any(e.stopped == "interrupted" for e in self.episodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -80,10 +81,21 @@ def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
 def number(name: str, value: Any, low: float, high: float = np.inf) -> float:
     """The value as a finite float in [low, high], or BadInput naming it."""
     numeric = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if numeric and low <= value <= high and np.isfinite(value):
-        return float(value)
+    try:
+        x = float(value) if numeric else math.nan
+    except OverflowError:
+        x = math.inf
+    if low <= x <= high and math.isfinite(x):
+        return x
     limits = f">= {low:g}" if high == np.inf else f"from {low:g} to {high:g}"
     raise BadInput(f"{name} must be a number {limits}, got {value!r}")
+
+
+def truth(name: str, value: Any) -> bool:
+    """The value as a bool, or BadInput naming it."""
+    if isinstance(value, bool | int | np.bool_) and value in (0, 1):
+        return bool(value)
+    raise BadInput(f"{name} must be true or false, got {value!r}")
 
 
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:

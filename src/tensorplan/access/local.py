@@ -1,9 +1,9 @@
 """Local access: queries only at states that were seen before, each of them metered.
 
 Nodes are issued by the access object alone: the states of the episode and whatever queries returned.  A
-node of another access object, a copy, or a home-made look-alike raises NotReached.  What is asked about
-is the state in the node's sealed record, never what a planner may have written on it.  This keeps honest
-code honest; Python cannot hide one object from another inside a single process.
+node of another access object, a copy, or a home-made look-alike raises NotReached: each node carries a seal made
+from its address and a secret of the access object.  This keeps honest code honest; Python cannot hide one
+object from another inside a single process, so a planner that reads private attributes can still cheat.
 
 Answers that are declared deterministic (transitions and rewards) are cached and charged once per distinct
 (state, action); ``cache=False`` asks and charges every time.  Either way an answer that contradicts an
@@ -12,6 +12,7 @@ earlier one is an error.  States that cannot be hashed have no identity: they ar
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, SupportsIndex, overload
 
@@ -55,7 +56,7 @@ class LocalNode:
         self._access = access
         self._state = state
         self._stage = stage
-        self._seal = id(self)
+        self._seal = 0  # set by the access object that issues the node
         self._phi_v: Array | None = None
         self._phi_q: Array | None = None
         self.note: Any = None
@@ -149,6 +150,7 @@ class LocalAccess:
         self._last = -1 if problem.horizon is None else problem.horizon - 1
         self._tick = 0 if problem.horizon is None else 1
         self._meter = Meter(budget)
+        self._secret = secrets.randbits(64)
         self._nodes: dict[tuple[int, State], LocalNode] = {}
         self._answers: dict[tuple[State, int], tuple[float, State]] = {}
         self._recall = cache and problem.deterministic
@@ -167,7 +169,7 @@ class LocalAccess:
 
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
         """n samples of (reward, next) at a node issued before, charged as n queries."""
-        if type(node) is not LocalNode or node._seal != id(node) or node._access is not self:
+        if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
             raise self._not_reached(node)
         if n != 1:
             return self.sample(node, action, n)
@@ -187,7 +189,7 @@ class LocalAccess:
 
         Costs what the single queries would, but makes no node on the way; the last one is issued.
         """
-        if type(node) is not LocalNode or node._seal != id(node) or node._access is not self:
+        if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
             raise self._not_reached(node)
         state, stage, ask, last, tick = node._state, node._stage, self._ask, self._last, self._tick
         rewards: list[float] = []
@@ -201,7 +203,7 @@ class LocalAccess:
 
     def walk(self, node: Any, choose: Callable[[Any], int | None]) -> Walk:
         """Query along a path that is chosen on the way, until END or until ``choose(node)`` gives None."""
-        if type(node) is not LocalNode or node._seal != id(node) or node._access is not self:
+        if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
             raise self._not_reached(node)
         ask, nodes, last, tick = self._ask, self._nodes, self._last, self._tick
         steps: list[tuple[Any, float]] = []
@@ -220,7 +222,7 @@ class LocalAccess:
 
     def sample(self, node: Any, action: int, n: int) -> Batch:
         """The same as ``query``, as arrays."""
-        if type(node) is not LocalNode or node._seal != id(node) or node._access is not self:
+        if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
             raise self._not_reached(node)
         state, stage = node._state, node._stage
         action = whole_action(action, self.actions, state, stage)
@@ -250,6 +252,8 @@ class LocalAccess:
                 for reward, i in zip(rewards.tolist(), which.tolist(), strict=True):
                     self._remember(state, stage, action, reward, following[i])
         else:
+            if n > self._meter.left:
+                self._meter.charge(n)
             answers = [self._ask(state, stage, action) for _ in range(n)]
             rewards = np.array([reward for reward, _ in answers])
             following, which = [successor for _, successor in answers], np.arange(n)
@@ -308,23 +312,24 @@ class LocalAccess:
         return self._issue(following, stage + self._tick)
 
     def _issue(self, state: State, stage: int) -> LocalNode:
+        """The node of a state, the same as before where it is remembered."""
         try:
-            node = self._nodes.get((stage, state))
+            return self._nodes[stage, state]
+        except KeyError:
+            remember = len(self._nodes) < INTERNED
         except TypeError:
-            return LocalNode(self, state, stage)
-        if node is None:
-            node = LocalNode(self, state, stage)
-            if len(self._nodes) < INTERNED:
-                self._nodes[stage, state] = node
+            remember = False
+        node = LocalNode(self, state, stage)
+        node._seal = id(node) ^ self._secret
+        if remember:
+            self._nodes[stage, state] = node
         return node
 
     def _not_reached(self, node: object) -> NotReached:
         if node is END:
             return NotReached("END was queried; nothing happens there")
         if isinstance(node, LocalNode) and node._access is not self:
-            return NotReached(f"{node!r} was issued by another access object")
-        if isinstance(node, LocalNode):
-            return NotReached(f"{node!r} is a copy; query the node that was issued")
+            return NotReached(f"{node!r} belongs to another access object")
         return NotReached(
             f"{node!r} was not issued by this access object: only the root, and what queries return, may be queried"
         )

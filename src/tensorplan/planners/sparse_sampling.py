@@ -22,7 +22,7 @@ class SparseSampling:
 
     width: int = 4
     depth: int | None = None
-    about: ClassVar[str] = "Kearns-Mansour-Ng lookahead; (A·width)^(H-h) queries per call at most"
+    about: ClassVar[str] = "lookahead tree of fixed width; at most (A·width)^(H-h) queries"
 
     def __post_init__(self) -> None:
         whole("width", self.width, 1)

@@ -45,14 +45,12 @@ CATALOG: dict[str, Entry] = {
     "hanoi": Entry(hanoi, ("disks",), "hanoi/6", "Towers of Hanoi: d = disks, A = 3, 2^n - 1 steps"),
     "chinese-rings": Entry(chinese_rings, ("rings",), "chinese-rings/6", "Chinese rings (Gray code): d = rings, A = 2"),
     "grid": Entry(grid, ("*sides",), "grid/5x5", "open grid of any dimension: d = sides, A = 2d"),
-    "layered": Entry(
-        layered, ("actions", "d"), "layered/4x10", "random layered MDP, deterministic; states=10^12 is fine"
-    ),
+    "layered": Entry(layered, ("actions", "d"), "layered/4x10", "random layered MDP, deterministic, of any size"),
     "layered-stochastic": Entry(
         layered,
         ("actions", "d"),
         "layered-stochastic/2x3",
-        "the same with random transitions and Bernoulli rewards",
+        "the same with random steps, Bernoulli rewards",
         defaults={"states": 50, "horizon": 5, "branching": 3, "noise": True},
     ),
 }

@@ -35,12 +35,11 @@ class ExploredValues:
 
 def explore(problem: Problem) -> ExploredValues:
     """v* and q* of a deterministic problem, by enumerating what its start state leads to."""
+    if not problem.deterministic:
+        raise Refused(f"problem {problem.name!r} is not deterministic, so its states cannot be enumerated")
     rng = np.random.default_rng(0)
     start = problem.mdp.start(rng)
-    try:
-        places: dict[tuple[int, State], int] = {(0, start): 0}
-    except TypeError:
-        raise Refused(f"state {start!r} cannot be hashed, so the states cannot be enumerated") from None
+    places: dict[tuple[int, State], int] = {(0, _hashable(start)): 0}
     order, columns, rewards = [(0, start)], [], []
     for stage, state in order:
         for action in range(problem.actions):
@@ -50,7 +49,7 @@ def explore(problem: Problem) -> ExploredValues:
             if following is END:
                 columns.append(-1)
                 continue
-            place = places.setdefault((problem.next_stage(stage), following), len(order))
+            place = places.setdefault((problem.next_stage(stage), _hashable(following)), len(order))
             if place == len(order):
                 order.append((problem.next_stage(stage), following))
             columns.append(place)
@@ -68,3 +67,11 @@ def explore(problem: Problem) -> ExploredValues:
         reward_range=problem.reward_range,
     )
     return ExploredValues(places, solve_tabular(table))
+
+
+def _hashable(state: State) -> State:
+    try:
+        hash(state)
+    except TypeError:
+        raise Refused(f"state {state!r} cannot be hashed, so the states cannot be enumerated") from None
+    return state

@@ -72,7 +72,9 @@ def draw_theta(d: int, largest: float, bound: float | None, rng: np.random.Gener
     """A random θ* that can carry values up to ``largest``, and B."""
     if bound is not None and number("bound", bound, 0.0) < largest:
         raise BadInput(f"features of norm 1 cannot realize values up to {largest:g} with bound {bound:g}")
-    length = min(LENGTH * largest, bound or np.inf) or 1.0
+    if bound == 0:
+        raise BadInput("bound must be positive, got 0")
+    length = min(LENGTH * largest or 1.0, bound or np.inf)
     direction = rng.standard_normal(d)
     theta: Array = direction * (length / np.linalg.norm(direction))
     return theta, float(bound or SLACK * np.linalg.norm(theta))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tensorplan.core import END, Array, Problem, State
 from tensorplan.problems.featurize import draw_theta, embed, featurize
 from tensorplan.problems.tabular import TabularMDP
-from tensorplan.specs import one_of, whole
+from tensorplan.specs import number, one_of, truth, whole
 
 TABLE_LIMIT = 100_000
 """States per stage above which the procedural form is used unless asked otherwise."""
@@ -43,14 +43,13 @@ def layered(
     actions, d = whole("actions", actions, 1), whole("d", d, 2)
     states, horizon = whole("states", states, 1), whole("horizon", horizon, 1)
     branching, seed = whole("branching", branching, 1), whole("seed", seed, 0)
+    noise, eta = truth("noise", noise), number("eta", eta, 0.0)
     kind = "layered-stochastic" if noise or branching > 1 else "layered"
     name = f"{kind}/{actions}x{d}"
-    if procedural is None:
-        procedural = states > TABLE_LIMIT
-    if procedural:
+    if truth("procedural", states > TABLE_LIMIT if procedural is None else procedural):
         one_of("features of a procedural problem", features, ("v",))
-        one_of("eta of a procedural problem", str(float(eta)), ("0.0",))
-        return procedural_problem(actions, d, states, horizon, branching, bool(noise), seed, name)
+        one_of("eta of a procedural problem", str(eta), ("0.0",))
+        return procedural_problem(actions, d, states, horizon, branching, noise, seed, name)
     rng = np.random.default_rng([seed, 1])
     mdp = random_layered(rng, actions, states, horizon, branching, noise)
     return featurize(mdp, d, features=features, eta=eta, seed=seed, name=name)

@@ -7,7 +7,7 @@ no horizon and keep their state in a tuple.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -171,7 +171,8 @@ def chinese_rings(rings: int) -> Problem:
 
 def grid(sides: Sequence[int]) -> Problem:
     """An open grid with the given sides: d = number of sides, A = 2d."""
-    sides = [whole("a side of the grid", n, 1) for n in ([sides] if isinstance(sides, int) else sides)]
+    several = isinstance(sides, Iterable) and not isinstance(sides, str)
+    sides = [whole("a side of the grid", n, 1) for n in (sides if several else [sides])]
     if not sides or max(sides) < 2:
         raise BadInput(f"a grid needs a side of length 2 or more, got {'x'.join(map(str, sides)) or 'none'}")
     return Grid(sides).problem("grid/" + "x".join(map(str, sides)))

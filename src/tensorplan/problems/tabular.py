@@ -51,22 +51,22 @@ class TabularMDP:
         self.noise = bool(noise)
         rewards = list(rewards) if self.layered else [rewards]
         self._rewards = [np.ascontiguousarray(r, dtype=np.float64) for r in rewards]
-        if any(r.ndim != 2 for r in self._rewards):
-            raise BadInput("rewards must have shape (S, A), one such array per stage in a layered MDP")
-        self.actions = self._rewards[0].shape[1]
         sizes = [len(r) for r in self._rewards]
         if self.layered and not len(transitions) == len(sizes) == self.horizon:
             raise BadInput(
                 f"a layered MDP needs one transition matrix and one reward array per stage: horizon {horizon}, "
                 f"got {len(transitions)} and {len(sizes)}"
             )
+        if any(r.ndim != 2 for r in self._rewards) or 0 in self._rewards[0].shape:
+            raise BadInput("rewards must have shape (S, A), one such array per stage in a layered MDP")
+        self.actions = self._rewards[0].shape[1]
         self._sizes = sizes
         self._offsets = [0, *np.cumsum(sizes).tolist()] if self.layered else [0, sizes[0]]
+        self._check_rewards()
         given = list(transitions) if self.layered else [transitions]
         self._matrices = [
             self._matrix(m, h, sizes[h], sizes[h + 1] if h + 1 < len(sizes) else sizes[h]) for h, m in enumerate(given)
         ]
-        self._check_rewards()
         self.deterministic_rewards = not self.noise
         self.deterministic_transitions = all(_one_per_row(m) for m in self._matrices)
         self._rows: dict[int, tuple[list[float], list[State], float]] = {}
@@ -131,6 +131,12 @@ class TabularMDP:
         table = stage if self.layered else 0
         return range(self._offsets[table], self._offsets[table] + self._sizes[table])
 
+    def start_weights(self) -> list[tuple[int, float]]:
+        """The start states with their probabilities."""
+        if isinstance(self._start, int):
+            return [(self._start, 1.0)]
+        return [(s, w) for s, w in enumerate(np.diff(self._start, prepend=0.0).tolist()) if w > 0]
+
     def stage_of(self, state: int) -> int:
         """The table that a state belongs to: its stage when layered, else 0."""
         if not 0 <= state < self._offsets[-1]:
@@ -139,7 +145,10 @@ class TabularMDP:
 
     def index(self, state: int, stage: int) -> int:
         """The position of a state among ``states(stage)``."""
-        return state - self._offsets[stage if self.layered else 0]
+        first, size = (self._offsets[stage], self._sizes[stage]) if self.layered else (0, self._sizes[0])
+        if not first <= state < first + size:
+            raise BadInput(f"there is no state {state!r} at stage {stage}: states are {first} .. {first + size - 1}")
+        return state - first
 
     def matrix(self, stage: int) -> Matrix:
         """The transition matrix of one stage; None after the last."""
@@ -170,21 +179,23 @@ class TabularMDP:
             raise BadInput(f"{at}: only the last stage may leave them out")
         if hasattr(matrix, "tocsr"):
             matrix = matrix.tocsr().astype(np.float64)
-            data, sums = matrix.data, np.asarray(matrix.sum(axis=1)).ravel()
+            matrix.sum_duplicates()
+            data = matrix.data
         else:
             matrix = np.ascontiguousarray(matrix, dtype=np.float64)
             if matrix.ndim == 3:
                 if matrix.shape[:2] != (rows, self.actions):
                     raise BadInput(f"{at} have shape {matrix.shape}, rewards {(rows, self.actions)}")
-                matrix = matrix.reshape(rows * self.actions, -1)
-            data, sums = matrix, matrix.sum(axis=1)
+                matrix = matrix.reshape(rows * self.actions, matrix.shape[2])
+            data = matrix
         if matrix.ndim != 2 or matrix.shape[0] != rows * self.actions:
             raise BadInput(f"{at} have shape {matrix.shape}, expected {rows * self.actions} rows")
         last = self.layered and stage == self.horizon - 1  # type: ignore[operator]
         if matrix.shape[1] not in (columns, columns + 1) and not last:
             raise BadInput(f"{at} have {matrix.shape[1]} columns, expected {columns} (or {columns + 1} with END)")
         if data.size and not (data >= 0).all():
-            raise BadInput(f"{at} contain the probability {data[~(data >= 0)].flat[0]!r}")
+            raise BadInput(f"{at} contain the probability {float(data[~(data >= 0)].flat[0])!r}")
+        sums = np.asarray(matrix.sum(axis=1)).ravel()
         bad = np.flatnonzero(~(np.abs(sums - 1) <= ROW_SLACK))
         if bad.size:
             state, action = divmod(int(bad[0]), self.actions)
@@ -323,12 +334,15 @@ def _weights(mdp: TabularMDP, stage: int, part: NDArray[Any]) -> Array:
 def _fixed_point(mdp: TabularMDP) -> Array:
     """v* without a horizon: value iteration from 0 until nothing changes by more than rounding."""
     v = np.zeros(len(mdp.states(0)))
+    # without chance a finite value is that of a path that visits no state twice
+    largest = float(np.abs(mdp.rewards(0)).max(initial=0.0))
+    limit = max(1.0, 2 * len(v) * largest) if mdp.deterministic_transitions else 1e12
     for _ in range(1_000_000):
         previous, v = v, _row_max(mdp.backup(0, v))
         scale = max(1.0, float(np.abs(v).max(initial=0.0)))
         if float(np.abs(v - previous).max(initial=0.0)) <= 1e-14 * scale:
             return v
-        if scale > 1e12:
+        if scale > limit:
             break
     state = int(np.argmax(np.abs(v)))
     raise BadInput(f"without a horizon the optimal value must be finite; at state {state} it is not")

@@ -1,0 +1,5 @@
+"""``python -m tensorplan``."""
+
+from tensorplan.cli import main
+
+main()

@@ -1,0 +1,241 @@
+"""The command line: flags in, one call, rows out.
+
+Data goes to stdout, talk and progress to stderr.  Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage or input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from tensorplan.lab.compare import Row
+
+DONE, FAILED, USAGE = 0, 1, 2
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+seed = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed.")
+budget = click.option("--budget", default=None, type=click.IntRange(min=0), help="Queries per episode.")
+max_steps = click.option(
+    "--max-steps",
+    default=100_000,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Cut episodes of problems without a horizon off.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="tensorplan")
+def app() -> None:
+    """Online planning with a simulator and linear features, with a proof attached.
+
+    Problems are named like hanoi/8 or layered/4x10:horizon=20, planners like uct or uct:simulations=500.
+    """
+
+
+@app.command("list")
+@as_json
+@seed
+def list_command(as_json: bool, seed: int) -> None:
+    """Problems and planners, one line each."""
+    from tensorplan.planners.registry import PLANNERS
+    from tensorplan.problems.catalog import CATALOG
+
+    options = {name: {f.name: f.default for f in dataclasses.fields(planner)} for name, planner in PLANNERS.items()}
+    if as_json:
+        problems = [{"name": n, "example": e.example, "about": e.about} for n, e in CATALOG.items()]
+        planners = [{"name": n, "options": options[n], "about": p.about} for n, p in PLANNERS.items()]
+        return _print_json({"problems": problems, "planners": planners})
+    from tensorplan.report.tables import planners_table, problems_table
+
+    out = _console()
+    out.print(problems_table(CATALOG))
+    out.print(planners_table((n, options[n], p.about) for n, p in PLANNERS.items()))
+
+
+@app.command()
+@click.argument("problem")
+@click.option("--planner", default="uct", show_default=True, help="Who plans.")
+@click.option("--episodes", default=1, show_default=True, type=click.IntRange(min=1), help="How often.")
+@click.option("--delta", default=None, type=click.FloatRange(min=0), help="Also judge: is it delta-sound?")
+@budget
+@max_steps
+@seed
+@as_json
+def plan(
+    problem: str,
+    planner: str,
+    episodes: int,
+    delta: float | None,
+    budget: int | None,
+    max_steps: int,
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Run a planner on a problem and show what it did."""
+    from tensorplan.core import Refused
+    from tensorplan.lab.judge import exact_loss, exact_verdict, judge_run
+    from tensorplan.lab.stats import query_cost
+    from tensorplan.loop import run
+    from tensorplan.planners.baselines import exact_solution
+    from tensorplan.planners.registry import make_planner
+    from tensorplan.problems.catalog import instance
+
+    task, config = instance(problem, seed), make_planner(planner)
+    with _progress(episodes) as show:
+
+        def step(episode: int, steps: int, queries: int) -> None:
+            show(episode, f"{planner}: episode {episode}, step {steps:,}, {queries:,} queries")
+
+        played = run(task, config, episodes, seed, budget=budget, max_steps=max_steps, progress=step)
+    try:
+        solution = exact_solution(task)
+        optimal: list[float | None] = [solution.value(e.start, 0) for e in played.episodes]
+    except Refused as refusal:
+        optimal = [None] * len(played.episodes)
+        if delta is not None:
+            raise refusal
+    verdict = None
+    if delta is not None:
+        loss = exact_loss(task, config, seed)
+        verdict = judge_run(task, played, delta) if loss is None else exact_verdict(loss, delta)
+    cost = query_cost(played)
+    if as_json:
+        rows = []
+        for episode, best in zip(played.episodes, optimal, strict=True):
+            row = dataclasses.asdict(episode) | {"start": repr(episode.start), "steps": episode.steps}
+            row |= {"total_reward": episode.total_reward, "total_queries": episode.total_queries}
+            row |= {"optimal": best, "regret": None if best is None else best - episode.total_reward}
+            rows.append(row)
+        judged = None
+        if verdict is not None:
+            judged = {f: getattr(verdict, f) for f in ("verdict", "delta", "confidence", "method")}
+            judged["loss"] = verdict.loss._asdict()
+        _print_json(
+            {
+                "problem": task.name,
+                "planner": played.planner,
+                "seed": seed,
+                "episodes": rows,
+                "query_cost": cost._asdict(),
+                "soundness": judged,
+            }
+        )
+    else:
+        from tensorplan.report.tables import run_table, with_interval
+
+        out = _console()
+        out.print(run_table(task, played, optimal))
+        out.print(f"query cost (mean of the worst call): {with_interval(cost)}", highlight=False)
+        if len(played.episodes) == 1 and played.episodes[0].actions:
+            out.print("actions: " + _shorten(played.episodes[0].actions), highlight=False)
+        if verdict is not None:
+            out.print(str(verdict), highlight=False, soft_wrap=True)
+    return _interrupted() if played.interrupted else DONE
+
+
+@app.command()
+@click.argument("problem")
+@click.option("--planners", required=True, help="Names separated by commas.")
+@click.option("--seeds", default=10, show_default=True, type=click.IntRange(min=1), help="How many instances.")
+@budget
+@max_steps
+@seed
+@as_json
+def compare(
+    problem: str, planners: str, seeds: int, budget: int | None, max_steps: int, seed: int, as_json: bool
+) -> int:
+    """Planners side by side on the same instances: regret and queries, with intervals."""
+    from tensorplan.lab.compare import compare as compare_planners
+
+    names = [name.strip() for name in planners.split(",") if name.strip()]
+    with _progress(seeds * len(names)) as show:
+
+        def step(rows: Sequence[Row], total: int, name: str) -> None:
+            regrets = [r.regret for r in rows if r.planner == name and r.regret is not None]
+            so_far = f", regret so far {sum(regrets) / len(regrets):.4g}" if regrets else ""
+            show(len(rows), f"{name} on {problem}{so_far}")
+
+        result = compare_planners(problem, names, seeds, seed, budget=budget, max_steps=max_steps, progress=step)
+    if as_json:
+        _print_json(result.as_json())
+    elif result.rows:
+        from tensorplan.report.tables import comparison_table
+
+        _console().print(comparison_table(result))
+    if result.error is not None:
+        raise result.error
+    return _interrupted() if result.stopped else DONE
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    from tensorplan.core import TensorplanError
+
+    try:
+        code = app.main(arguments, prog_name="tensorplan", standalone_mode=False) or DONE
+    except TensorplanError as error:
+        code = _complain(str(error), USAGE)
+    except click.UsageError as error:
+        command = f" {error.ctx.info_name}" if error.ctx is not None and error.ctx.parent is not None else ""
+        code = _complain(f"{error.format_message().rstrip('.')} (see tensorplan{command} --help)", USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        code = _interrupted()
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = FAILED
+    sys.exit(code)
+
+
+def _complain(sentence: str, code: int) -> int:
+    click.echo(f"tensorplan: {sentence}", err=True)
+    return code
+
+
+def _interrupted() -> int:
+    return _complain("interrupted; what was finished is above", FAILED)
+
+
+def _print_json(data: Any) -> None:
+    click.echo(json.dumps(data, indent=2, default=_as_json, allow_nan=False))
+
+
+def _as_json(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else repr(value)
+
+
+def _shorten(actions: Sequence[int], most: int = 60) -> str:
+    shown = " ".join(map(str, actions[:most]))
+    return shown + (f" ... ({len(actions):,} in all)" if len(actions) > most else "")
+
+
+def _console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int, str], None]]:
+    """A progress bar on stderr where that is a terminal; yields show(done, text)."""
+    console = _console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done, text: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, text: bar.update(task, completed=done, description=text)

@@ -1,0 +1,1 @@
+"""How well: statistics, verdicts, comparisons."""

@@ -1,0 +1,165 @@
+"""Planners side by side on the same instances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tensorplan.core import BadInput, Episode, Problem, Refused, TensorplanError
+from tensorplan.lab.stats import Interval, student
+from tensorplan.loop import MAX_STEPS, run
+from tensorplan.planners.baselines import exact_solution
+from tensorplan.planners.registry import make_planner
+from tensorplan.problems.catalog import instance
+from tensorplan.specs import whole
+
+
+@dataclass(frozen=True)
+class Row:
+    """One episode of one planner on one instance."""
+
+    problem: str
+    planner: str
+    seed: int
+    optimal: float | None
+    """v*(s0), where it is known."""
+    total_reward: float
+    regret: float | None
+    """v*(s0) - total_reward; of an episode that did not end, against what it had earned."""
+    steps: int
+    queries: int
+    worst_call: int
+    stopped: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One planner over all its rows, each mean with its 95% t interval."""
+
+    planner: str
+    runs: int
+    ended: int
+    """Episodes that ran to their end."""
+    total_reward: Interval
+    regret: Interval | None
+    queries: Interval
+    worst_call: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows, and what stopped the comparison early: ``"interrupted"``, an error's sentence, or None."""
+
+    problem: str
+    rows: tuple[Row, ...]
+    stopped: str | None = None
+    error: TensorplanError | None = None
+
+    @property
+    def summaries(self) -> list[Summary]:
+        """One summary per planner, in order of appearance."""
+        return [_summary(name, [r for r in self.rows if r.planner == name]) for name in _names(self.rows)]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data: the problem, the summaries and the rows."""
+        return {
+            "problem": self.problem,
+            "stopped": self.stopped,
+            "summary": [_plain(s) for s in self.summaries],
+            "rows": [asdict(r) for r in self.rows],
+        }
+
+
+def compare(
+    problem: str,
+    planners: Iterable[str],
+    seeds: int = 10,
+    seed: int = 0,
+    *,
+    budget: int | None = None,
+    max_steps: int = MAX_STEPS,
+    progress: Callable[[Sequence[Row], int, str], None] | None = None,
+) -> Comparison:
+    """Each planner on each of ``seeds`` instances, counted from ``seed``; random families draw one per seed.
+
+    ``progress(rows so far, number of runs, planner at work)`` is called before each run.  Ctrl-C, or an error
+    on the way, ends it with the rows that are done.
+    """
+    names = list(dict.fromkeys(planners))
+    if not names:
+        raise BadInput("name at least one planner")
+    configs = {name: make_planner(name) for name in names}
+    rows: list[Row] = []
+    total = whole("seeds", seeds, 1) * len(names)
+    for number in range(seed, seed + seeds):
+        featured = instance(problem, number)
+        optimal = _optimal(featured)
+        for name, planner in configs.items():
+            if progress is not None:
+                progress(rows, total, name)
+            try:
+                played = run(featured, planner, seed=number, budget=budget, max_steps=max_steps)
+            except TensorplanError as error:
+                return Comparison(problem, tuple(rows), str(error), error)
+            if played.interrupted:
+                return Comparison(problem, tuple(rows), "interrupted")
+            (episode,) = played.episodes
+            rows.append(_row(problem, name, number, None if optimal is None else optimal(episode.start), episode))
+    return Comparison(problem, tuple(rows))
+
+
+def _optimal(problem: Problem) -> Callable[[Any], float] | None:
+    try:
+        solution = exact_solution(problem)
+    except Refused:
+        return None
+    return lambda start: solution.value(start, 0)
+
+
+def _row(problem: str, planner: str, seed: int, optimal: float | None, episode: Episode) -> Row:
+    return Row(
+        problem=problem,
+        planner=planner,
+        seed=seed,
+        optimal=optimal,
+        total_reward=episode.total_reward,
+        regret=None if optimal is None else optimal - episode.total_reward,
+        steps=episode.steps,
+        queries=episode.total_queries,
+        worst_call=max(episode.queries, default=0),
+        stopped=episode.stopped,
+        seconds=episode.seconds,
+    )
+
+
+def _summary(planner: str, rows: Sequence[Row]) -> Summary:
+    regrets = [r.regret for r in rows if r.regret is not None]
+    return Summary(
+        planner=planner,
+        runs=len(rows),
+        ended=sum(r.stopped == "end" for r in rows),
+        total_reward=student([r.total_reward for r in rows]),
+        regret=student(regrets) if regrets else None,
+        queries=student([r.queries for r in rows]),
+        worst_call=max(r.worst_call for r in rows),
+        seconds=sum(r.seconds for r in rows) / len(rows),
+    )
+
+
+def _names(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(row.planner for row in rows))
+
+
+def _plain(summary: Summary) -> dict[str, Any]:
+    """JSON has no infinity: an open end is null."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Interval):
+            return {k: plain(v) for k, v in value._asdict().items()}
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {name: plain(getattr(summary, name)) for name in Summary.__dataclass_fields__}

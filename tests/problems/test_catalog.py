@@ -1,0 +1,138 @@
+"""The names that people type: all of them build, and what does not build says why in one sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensorplan as tp
+from tensorplan.core import BadInput, Problem
+from tensorplan.problems.catalog import CATALOG, instance, make
+from tensorplan.problems.layered import Procedural
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_every_example_builds(name):
+    entry = CATALOG[name]
+    assert entry.example.startswith(name + "/")
+    assert entry.about
+    assert "\n" not in entry.about
+    problem = make(entry.example)
+    assert isinstance(problem, Problem)
+    assert problem.name == entry.example  # the name leads back to the problem
+    rng = np.random.default_rng(0)
+    state = problem.mdp.start(rng)
+    assert np.isfinite(problem.optimal_value(state))
+    assert problem.state_features(state, 0) @ problem.theta == pytest.approx(problem.optimal_value(state), abs=1e-9)
+    reward, _ = problem.mdp.step(state, problem.actions - 1, rng)
+    assert problem.reward_range[0] <= reward <= problem.reward_range[1]
+
+
+def test_the_package_exports_make():
+    assert tp.make is make
+
+
+def test_sizes_and_options():
+    problem = make("layered/4x10:horizon=3:states=7")
+    assert (problem.actions, problem.dimension, problem.horizon) == (4, 10, 3)
+    assert [len(problem.mdp.states(h)) for h in range(3)] == [7, 7, 7]
+    assert make("grid/2x3x4").mdp.sides == (2, 3, 4)
+    assert make("grid/9").mdp.sides == (9,)
+    assert make("hanoi:disks=3").name == make("hanoi", disks=3).name == make(" hanoi / 3 ").name == "hanoi/3"
+    assert make("chinese-rings/5").dimension == 5
+    huge = make("layered/2x3:states=1e12:horizon=4")
+    assert isinstance(huge.mdp, Procedural)
+    assert huge.mdp.width == 10**12
+    assert make("layered/2x3:noise=true:states=5").deterministic_rewards is False
+    assert make("layered/2x3:noise=false:states=5").deterministic_rewards is True
+
+
+def test_what_is_said_later_wins():
+    assert make("layered/4x10:horizon=3:states=7", horizon=2).horizon == 2
+    stochastic = make("layered-stochastic/2x3")
+    assert (stochastic.horizon, len(stochastic.mdp.states(0))) == (5, 50)
+    assert not stochastic.deterministic_transitions
+    assert not stochastic.deterministic_rewards
+    calmer = make("layered-stochastic/2x3:branching=1:states=9")
+    assert (calmer.deterministic_transitions, calmer.deterministic_rewards) == (True, False)
+    assert len(calmer.mdp.states(0)) == 9
+
+
+BAD = {
+    "hanoy/3": "unknown problem 'hanoy'; did you mean 'hanoi'?",
+    "Layerd/4x10": "unknown problem 'Layerd'; did you mean 'layered'?",
+    "chinese_rings/3": "unknown problem 'chinese_rings'; did you mean 'chinese-rings'?",
+    "": None,
+    "/3": None,
+    "zzz": None,
+    "hanoi": "'hanoi' needs the parameter 'disks'",
+    "hanoi/": "'hanoi' needs the parameter 'disks'",
+    "grid": "'grid' needs the parameter 'sides'",
+    "hanoi/x": "'hanoi/x': expected disks behind the slash, as in 'hanoi/6'",
+    "hanoi/2x3": "'hanoi/2x3': expected disks behind the slash, as in 'hanoi/6'",
+    "hanoi/many": "disks must be a whole number from 1 to 40, got 'many'",
+    "hanoi/0": "disks must be a whole number from 1 to 40, got 0",
+    "hanoi/true": "disks must be a whole number from 1 to 40, got True",
+    "hanoi/nan": "disks must be a whole number from 1 to 40, got nan",
+    "hanoi/3/4": "disks must be a whole number from 1 to 40, got '3/4'",
+    "layered/4": "'layered/4': expected actionsxd behind the slash, as in 'layered/4x10'",
+    "layered/4x10x3": "'layered/4x10x3': expected actionsxd behind the slash, as in 'layered/4x10'",
+    "layered/x": "actions must be a whole number >= 1, got ''",
+    "layered/4x1": "d must be a whole number >= 2, got 1",
+    "layered/4x10:horizon": "'layered/4x10:horizon': expected key=value after ':', got 'horizon'",
+    "layered/4x10:=3": "'layered/4x10:=3': expected key=value after ':', got '=3'",
+    "layered/4x10:": "'layered/4x10:': expected key=value after ':', got ''",
+    "layered/4x10:horizn=3": "'layered' has no parameter 'horizn'; did you mean 'horizon'?",
+    "hanoi/3:seed=1": "'hanoi' has no parameter 'seed'; there are: disks",
+    "layered/4x10:horizon=long": "horizon must be a whole number >= 1, got 'long'",
+    "layered/4x10:noise=no": "noise must be true or false, got 'no'",
+    "layered/4x10:eta=a:procedural=true": "eta must be a number >= 0, got 'a'",
+    "grid/1x1": "a grid needs a side of length 2 or more, got 1x1",
+    "grid/5x": "a side of the grid must be a whole number >= 1, got ''",
+    "grid/5xa": "a side of the grid must be a whole number >= 1, got 'a'",
+    "grid:sides=2.5": "a side of the grid must be a whole number >= 1, got 2.5",
+    "grid:sides=none": "a side of the grid must be a whole number >= 1, got None",
+    "two\nlines/3": None,
+    "hanoi/3:two\nlines=1": None,
+}
+
+
+@pytest.mark.parametrize("spec", BAD)
+def test_bad_names_are_one_clear_sentence(spec):
+    with pytest.raises(BadInput) as info:
+        make(spec)
+    assert "\n" not in str(info.value)
+    assert BAD[spec] is None or str(info.value) == BAD[spec]
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(name=st.sampled_from(["hanoi", "chinese-rings", "grid", ""]), rest=st.text("/x:=.-+e_ 0159adn\n", max_size=12))
+def test_any_text_builds_or_is_refused(name, rest):
+    try:
+        sentence = make(name + rest).name
+    except BadInput as error:
+        sentence = str(error)
+    assert len(sentence.splitlines()) == 1
+
+
+def test_a_name_that_is_near_nothing_lists_what_there_is():
+    with pytest.raises(BadInput) as info:
+        make("zzz")
+    assert str(info.value) == f"unknown problem 'zzz'; there are: {', '.join(sorted(CATALOG))}"
+
+
+def test_instances():
+    def theta(problem: Problem) -> list[float]:
+        return problem.theta.tolist()
+
+    spec = "layered/2x3:states=5"
+    assert theta(instance(spec, 4)) == theta(make(spec, seed=4))
+    assert theta(instance(spec, 4)) != theta(instance(spec, 5))
+    assert theta(instance(spec + ":seed=9", 4)) == theta(make(spec, seed=9))
+    assert instance("hanoi/3", 4).name == "hanoi/3"
+    with pytest.raises(BadInput, match="seed must be a whole number"):
+        instance(spec, -1)
+    assert {name for name, entry in CATALOG.items() if entry.seeded} >= {"layered", "layered-stochastic"}
+    assert not CATALOG["hanoi"].seeded
