@@ -112,26 +112,21 @@ def plan(
         verdict = judge_run(task, played, delta) if loss is None else exact_verdict(loss, delta)
     cost = query_cost(played)
     if as_json:
-        rows = []
-        for episode, best in zip(played.episodes, optimal, strict=True):
-            row = dataclasses.asdict(episode) | {"start": repr(episode.start), "steps": episode.steps}
-            row |= {"total_reward": episode.total_reward, "total_queries": episode.total_queries}
-            row |= {"optimal": best, "regret": None if best is None else best - episode.total_reward}
-            rows.append(row)
-        judged = None
-        if verdict is not None:
-            judged = {f: getattr(verdict, f) for f in ("verdict", "delta", "confidence", "method")}
-            judged["loss"] = verdict.loss._asdict()
-        _print_json(
+        rows = [
             {
-                "problem": task.name,
-                "planner": played.planner,
-                "seed": seed,
-                "episodes": rows,
-                "query_cost": cost._asdict(),
-                "soundness": judged,
+                **dataclasses.asdict(episode),
+                "start": repr(episode.start),
+                "steps": episode.steps,
+                "total_reward": episode.total_reward,
+                "total_queries": episode.total_queries,
+                "optimal": best,
+                "regret": None if best is None else best - episode.total_reward,
             }
-        )
+            for episode, best in zip(played.episodes, optimal, strict=True)
+        ]
+        soundness = None if verdict is None else dataclasses.replace(verdict, run=None)
+        data = {"problem": task.name, "planner": played.planner, "seed": seed, "episodes": rows}
+        _print_json({**data, "query_cost": cost, "soundness": soundness})
     else:
         from tensorplan.report.tables import run_table, with_interval
 
@@ -208,11 +203,9 @@ def _interrupted() -> int:
 
 
 def _print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2, default=_as_json, allow_nan=False))
+    from tensorplan.lab.plain import plain
 
-
-def _as_json(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else repr(value)
+    click.echo(json.dumps(plain(data), indent=2, allow_nan=False))
 
 
 def _shorten(actions: Sequence[int], most: int = 60) -> str:

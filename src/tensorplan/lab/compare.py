@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tensorplan.core import BadInput, Episode, Problem, Refused, TensorplanError
+from tensorplan.lab.plain import plain
 from tensorplan.lab.stats import Interval, student
 from tensorplan.loop import MAX_STEPS, run
 from tensorplan.planners.baselines import exact_solution
@@ -69,8 +69,7 @@ class Comparison:
         return {
             "problem": self.problem,
             "stopped": self.stopped,
-            "summary": [_plain(s) for s in self.summaries],
-            "rows": [asdict(r) for r in self.rows],
+            **plain({"summary": self.summaries, "rows": self.rows}),
         }
 
 
@@ -152,14 +151,3 @@ def _summary(planner: str, rows: Sequence[Row]) -> Summary:
 
 def _names(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(row.planner for row in rows))
-
-
-def _plain(summary: Summary) -> dict[str, Any]:
-    """JSON has no infinity: an open end is null."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Interval):
-            return {k: plain(v) for k, v in value._asdict().items()}
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return {name: plain(getattr(summary, name)) for name in Summary.__dataclass_fields__}

@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+from helpers import Walk, problem
+
+import tensorplan as tp
+
+
+class Script:
+    """A planner made of one function act(access, rng, node)."""
+
+    def __init__(self, act, access="local"):
+        self._act = act
+        self.access = access
+
+    def begin(self, access, rng):
+        self.handle, self.rng = access, rng
+        return self
+
+    def act(self, node):
+        return self._act(self.handle, self.rng, node)
+
+
+class Noisy(Walk):
+    def step(self, state, action, rng):
+        return float(rng.random()), state + action
+
+
+def test_queries_are_counted_per_call():
+    run = tp.run(problem(), Script(lambda access, rng, node: len(access.query(node, 1, node.stage + 1)) and 1))
+    (episode,) = run.episodes
+    assert episode.queries == (1, 2, 3, 4, 5, 6)
+    assert run.worst_call == 6
+    assert episode.actions == (1,) * 6
+    assert episode.total_reward == 3.0
+    assert episode.stopped == "end"
+
+
+def test_query_cost_is_the_mean_of_the_worst_call():
+    episodes = tuple(
+        tp.Episode(start=0, actions=(0, 0), rewards=(0.0, 0.0), queries=q, stopped="end", seconds=0.0)
+        for q in ((10, 1), (0, 9), (2, 5))
+    )
+    cost = tp.query_cost(tp.Run("p", "q", 0, episodes))
+    assert cost.mean == 5.0  # the second call: (1 + 9 + 5) / 3, against (10 + 0 + 2) / 3
+    assert cost.low < 5.0 < cost.high
+
+
+def test_the_same_seed_gives_the_same_run_to_the_bit():
+    for planner in (tp.UCT(simulations=20), tp.RandomPlanner(), tp.SparseSampling(width=2)):
+        task = tp.make("layered-stochastic/2x3")
+        one, two = (tp.run(task, planner, episodes=3, seed=7) for _ in range(2))
+        other = tp.run(task, planner, episodes=3, seed=8)
+        strip = [(e.actions, e.rewards, e.queries) for e in one.episodes]
+        assert strip == [(e.actions, e.rewards, e.queries) for e in two.episodes]
+        assert strip != [(e.actions, e.rewards, e.queries) for e in other.episodes]
+
+
+def test_the_three_streams_are_independent():
+    """What a planner draws or asks must not move the world."""
+
+    def lazy(access, rng, node):
+        return 1
+
+    def busy(access, rng, node):
+        rng.random(17)
+        access.query(node, 0, 5)
+        return 1
+
+    task = problem(Noisy())
+    lazy_run, busy_run = tp.run(task, Script(lazy), 2), tp.run(task, Script(busy), 2)
+    assert [e.rewards for e in lazy_run.episodes] == [e.rewards for e in busy_run.episodes]
+    assert lazy_run.episodes[0].rewards != lazy_run.episodes[1].rewards
+
+
+def test_an_episode_does_not_depend_on_how_many_there_are():
+    task, planner = problem(Noisy()), tp.UCT(simulations=5)
+    few, many = tp.run(task, planner, 1), tp.run(task, planner, 3)
+    assert few.episodes[0].rewards == many.episodes[0].rewards
+
+
+@pytest.mark.parametrize("action", [2, -1, 0.0, None, "up"])
+def test_an_illegal_action_is_named(action):
+    with pytest.raises(tp.BadInput, match=r"action .* at state 0, stage 0: actions are 0 \.\. 1"):
+        tp.run(problem(), Script(lambda *_: action))
+
+
+def test_a_budget_ends_the_episode_and_keeps_it():
+    run = tp.run(problem(), Script(lambda access, rng, node: len(access.query(node, 1, 4)) and 1), budget=10)
+    (episode,) = run.episodes
+    assert episode.stopped == "budget"
+    assert not episode.complete
+    assert episode.queries == (4, 4)
+    assert episode.steps == 2
+
+
+def test_max_steps_cut_off_what_never_ends():
+    (episode,) = tp.run(problem(Walk(horizon=None)), Script(lambda *_: 0), max_steps=50).episodes
+    assert (episode.steps, episode.stopped) == (50, "max_steps")
+
+
+def test_ctrl_c_keeps_what_was_done():
+    def act(access, rng, node):
+        access.query(node, 1)
+        if node.stage == 3:
+            raise KeyboardInterrupt
+        return 1
+
+    run = tp.run(problem(), Script(act), episodes=5)
+    assert run.interrupted
+    (episode,) = run.episodes
+    assert episode.stopped == "interrupted"
+    assert episode.actions == (1, 1, 1)
+    assert episode.queries == (1, 1, 1, 1)
+
+
+def test_an_error_carries_the_finished_episodes():
+    starts = iter(range(100))
+
+    class Fails(Walk):
+        def start(self, rng):
+            return next(starts)
+
+        def step(self, state, action, rng):
+            return (0.5 if state < 3 else 9.0), state
+
+    with pytest.raises(tp.ProblemError, match=r"gave the reward 9\.0") as error:
+        tp.run(tp.Problem(Fails(), lambda s, h: np.ones(1), bound=1.0), Script(lambda *_: 0), episodes=9)
+    assert len(error.value.run.episodes) == 2  # start 0 went to the dimension, 1 and 2 were played
+
+
+def test_start_is_checked():
+    def start(rng):
+        raise OSError("no map")
+
+    with pytest.raises(tp.ProblemError, match="gave END: there is nothing to plan"):
+        tp.run(problem(Walk(start=lambda rng: tp.END), phi_v=lambda s, h: np.ones(2)), tp.RandomPlanner())
+    with pytest.raises(tp.ProblemError, match="raised OSError: no map"):
+        tp.run(problem(Walk(start=start)), tp.RandomPlanner())
+
+
+def test_planners_get_the_access_that_they_declare():
+    kinds = []
+    for kind in ("local", "global", "model"):
+        tp.run(problem(), Script(lambda access, rng, node: kinds.append(type(access).__name__) or 0, kind))
+    assert list(dict.fromkeys(kinds)) == ["LocalAccess", "GlobalAccess", "ModelAccess"]
+    with pytest.raises(tp.Refused, match="asks for 'magic' access"):
+        tp.run(problem(), Script(lambda *_: 0, "magic"))
+
+
+def test_progress_is_told_after_each_step():
+    told = []
+    tp.run(problem(), Script(lambda *_: 0), episodes=2, progress=lambda *args: told.append(args))
+    assert told == [(e, s, 0) for e in range(2) for s in range(1, 7)]
+
+
+@pytest.mark.parametrize("options", [{"episodes": 0}, {"seed": -1}, {"max_steps": 0}, {"budget": -1}])
+def test_bad_arguments(options):
+    with pytest.raises(tp.BadInput, match=next(iter(options))):
+        tp.run(problem(), tp.RandomPlanner(), **options)
