@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 
 demo: $(VENV)/core.stamp
 	$(BIN)/tensorplan list
-	$(BIN)/tensorplan compare hanoi/5 --planners uct,random,oracle --seeds 5 --max-steps 5000
+	$(BIN)/tensorplan plan hanoi/6 --planner oracle
+	$(BIN)/tensorplan compare hanoi/4 --planners uct:simulations=200,random,oracle --seeds 5 --max-steps 500
 	$(BIN)/tensorplan compare layered/4x10 --planners uct,sparse-sampling,random,oracle --seeds 10
 
 test: $(VENV)/dev.stamp

@@ -95,6 +95,7 @@ def test_hanoi_is_linear(n):
     states = list(itertools.product(range(3), repeat=n))
     assert assert_linear(problem, states, hanoi_move, (0,) * n, (2,) * n) == 2**n - 1
     assert (problem.actions, problem.dimension, problem.name) == (3, n, f"hanoi/{n}")
+    assert problem.bound == pytest.approx(math.sqrt(n * (4**n - 1) / 3))
 
 
 @pytest.mark.parametrize("n", range(1, 11))
@@ -104,6 +105,7 @@ def test_chinese_rings_are_linear(n):
     # the number of moves that take n rings off is known: 1, 2, 5, 10, 21, 42, ..
     assert assert_linear(problem, states, rings_move, (1,) * n, (0,) * n) == math.ceil(2 * (2**n - 1) / 3)
     assert (problem.actions, problem.dimension, problem.name) == (2, n, f"chinese-rings/{n}")
+    assert problem.bound == pytest.approx(math.sqrt(n * (4**n - 1) / 3))
 
 
 @pytest.mark.parametrize("sides", [(2,), (9,), (1, 4), (5, 5), (3, 7), (2, 1, 3), (2, 3, 4), (4, 4, 4)])
@@ -113,6 +115,7 @@ def test_grids_are_linear(sides):
     goal = tuple(n - 1 for n in sides)
     assert assert_linear(problem, states, grid_move(sides), (0,) * len(sides), goal) == sum(goal)
     assert (problem.actions, problem.dimension) == (2 * len(sides), len(sides))
+    assert problem.bound == pytest.approx(math.sqrt(len(sides) * sum(max(n - 1, 1) ** 2 for n in sides)))
     assert problem.name == "grid/" + "x".join(map(str, sides))
 
 

@@ -96,13 +96,14 @@ def stored(dense: np.ndarray, form: str):
 def exact_models(draw, forever: bool = False) -> Exact:
     layered = not forever and draw(st.booleans())
     if layered:
-        sizes, actions = draw(st.sampled_from([([1, 2, 2], 2), ([2, 2], 3), ([2, 1, 2], 2), ([3, 2], 2), ([2], 3)]))
+        sizes, actions = draw(st.sampled_from([([1, 2, 2], 2), ([2, 2], 3), ([2, 1, 2], 2), ([3, 2], 2), ([2, 3], 1)]))
         horizon = len(sizes)
     else:
-        size, horizon, actions = draw(st.sampled_from([(2, 3, 2), (3, 2, 2), (2, 2, 3), (1, 4, 2)]))
+        size, horizon, actions = draw(st.sampled_from([(2, 3, 2), (3, 2, 2), (2, 2, 3), (1, 4, 2), (3, 3, 1)]))
         sizes = [size]
     low, high = draw(st.sampled_from([(0, 1), (-1, 0), (-2, 3)]))
     ends = [forever or draw(st.booleans()) for _ in sizes]
+    most = draw(st.sampled_from([0, 3]))  # 0: deterministic
     tables = []
     for h, size in enumerate(sizes):
         columns = sizes[h + 1] if h + 1 < len(sizes) else size
@@ -111,7 +112,7 @@ def exact_models(draw, forever: bool = False) -> Exact:
         for _ in range(size):
             row = []
             for _ in range(actions):
-                weights = draw(st.lists(st.integers(0, 3), min_size=len(names), max_size=len(names)))
+                weights = draw(st.lists(st.integers(0, most), min_size=len(names), max_size=len(names)))
                 # one entry is surely positive; forever, it is END, so that every policy ends
                 weights[-1 if forever else draw(st.integers(0, len(names) - 1))] += 1
                 total = sum(weights)
@@ -150,6 +151,37 @@ def test_backward_induction_is_the_best_of_all_policies(model):
             assert solution.q[h][s, a] == pytest.approx(float(best[h, s, a]), abs=CLOSE)
             assert solution.action_value(state, a, h) == solution.q[h][s, a]
         assert best[h, s, int(solution.greedy[h][s])] == best[h, s]
+
+
+@pytest.mark.parametrize("branching", [1, 2])
+@pytest.mark.parametrize("form", ["stationary", "layered", "forever"])
+def test_many_states_against_plain_gathering(form, branching):
+    """20,000 states, where fast paths take over, against r + sum of weighted look-ups."""
+    rng, size, actions = np.random.default_rng(6), 20_000, 3
+    # successors of pair (s, a): later states only, so that nothing goes round without a horizon
+    spots = np.arange(size)[:, None, None] + rng.integers(1, 4000, size=(size, actions, branching))
+    spots = np.minimum(spots, size)  # size is END
+    weights = rng.dirichlet(np.ones(branching), (size, actions))
+    rewards = rng.uniform(-1, 1, (size, actions))
+    rows = np.repeat(np.arange(size * actions), branching)
+    matrix = sparse.coo_array((weights.ravel(), (rows, spots.ravel())), shape=(size * actions, size + 1))
+    v = [np.zeros(size + 1)]
+    for _ in range(size if form == "forever" else 3):
+        q = rewards + (weights * v[0][spots]).sum(axis=2)
+        following = np.append(np.max(q, axis=1), 0.0)
+        if form == "forever" and (following == v[0]).all():
+            break
+        v.insert(0, following)
+    if form == "layered":
+        mdp = TabularMDP([matrix, matrix, None], [rewards] * 3, horizon=3, reward_range=(-1, 1))
+    else:
+        mdp = TabularMDP(matrix, rewards, horizon=None if form == "forever" else 3, reward_range=(-1, 1))
+    solution = solve_tabular(mdp)
+    for h, values in enumerate(solution.v):
+        assert np.abs(values - v[h][:size]).max() < 1e-10
+    q = rewards + (weights * v[0 if form == "forever" else 1][spots]).sum(axis=2)
+    assert np.abs(solution.q[0] - q).max() < 1e-10
+    assert mdp.deterministic_transitions == (branching == 1)
 
 
 def test_the_greedy_action_is_the_smallest_of_the_best():
@@ -348,6 +380,8 @@ def test_steps_follow_the_table(form, noise, layered):
         assert_drawn_from(law, [mdp.step(state, action, rng) for _ in range(DRAWS)])
         rewards, successors, which = mdp.step_batch(state, action, DRAWS, rng)
         assert rewards.shape == which.shape == (DRAWS,)
+        # a state that cannot follow must not even be listed: under local access it would be given away
+        assert sorted(map(str, successors)) == sorted({str(n) for (_, n), p in law.items() if p > 0})
         assert_drawn_from(law, [(r, successors[i]) for r, i in zip(rewards.tolist(), which.tolist(), strict=True)])
 
 

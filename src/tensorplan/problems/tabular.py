@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ from tensorplan.specs import whole
 
 ROW_SLACK = 1e-9
 """How far from 1 the probabilities of a row may sum."""
+
+BLOCK = 8192
+"""States whose actions are compared at a time, so that they stay in the processor's cache."""
 
 Matrix = Any  # a dense (rows, columns) array or a scipy.sparse CSR matrix: both have shape, @ and row slices
 
@@ -69,6 +72,7 @@ class TabularMDP:
         ]
         self.deterministic_rewards = not self.noise
         self.deterministic_transitions = all(_one_per_row(m) for m in self._matrices)
+        self._selects = [hasattr(m, "indptr") and _one_per_row(m) and bool((m.data == 1).all()) for m in self._matrices]
         self._rows: dict[int, tuple[list[float], list[State], float]] = {}
         self._start = self._start_distribution(start)
 
@@ -160,14 +164,35 @@ class TabularMDP:
 
     def backup(self, stage: int, following: Array | None) -> Array:
         """q = r + P v of one stage, (S, A); ``following`` is v of the next stage, None for END."""
-        rewards, matrix = self.rewards(stage), self.matrix(stage)
+        q = self._expected(stage, following)
+        q += self.rewards(stage)
+        return q
+
+    def improve(self, stage: int, following: Array | None) -> Array:
+        """max_a q(., a) of one stage, (S,).
+
+        Column by column, which beats numpy's reduction over a short last axis, and in blocks that stay in the cache.
+        """
+        q, rewards = self._expected(stage, following), self.rewards(stage)
+        best: Array = np.empty(len(q))
+        for start in range(0, len(q), BLOCK):
+            part, out = q[start : start + BLOCK], best[start : start + BLOCK]
+            part += rewards[start : start + BLOCK]
+            np.copyto(out, part[:, 0])
+            for action in range(1, self.actions):
+                np.maximum(out, part[:, action], out=out)
+        return best
+
+    def _expected(self, stage: int, following: Array | None) -> Array:
+        """P v of one stage, (S, A)."""
+        shape, matrix = self.rewards(stage).shape, self.matrix(stage)
         if following is None or matrix is None:
-            return rewards.copy()
+            return np.zeros(shape)
         if matrix.shape[1] > len(following):
             following = np.append(following, 0.0)
-        q: Array = np.asarray(matrix @ following).reshape(rewards.shape)
-        q += rewards
-        return q
+        if self._selects[stage if self.layered else 0]:  # a deterministic stage only moves values
+            return np.take(following, matrix.indices).reshape(shape)
+        return np.asarray(matrix @ following).reshape(shape)
 
     # ----------------------------------------------------------------- checks
 
@@ -180,6 +205,9 @@ class TabularMDP:
         if hasattr(matrix, "tocsr"):
             matrix = matrix.tocsr().astype(np.float64)
             matrix.sum_duplicates()
+            matrix.eliminate_zeros()
+            if max(matrix.nnz, *matrix.shape) < 2**31:  # short indices: less memory to read
+                matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
             data = matrix.data
         else:
             matrix = np.ascontiguousarray(matrix, dtype=np.float64)
@@ -233,8 +261,7 @@ def _one_per_row(matrix: Matrix) -> bool:
     if matrix is None:
         return True
     if hasattr(matrix, "indptr"):
-        positive = np.add.reduceat(matrix.data > 0, matrix.indptr[:-1]) if matrix.nnz else np.zeros(0)
-        return bool((np.diff(matrix.indptr) > 0).all() and (positive == 1).all())
+        return bool((np.diff(matrix.indptr) == 1).all())
     return bool((np.count_nonzero(matrix, axis=1) == 1).all())
 
 
@@ -285,7 +312,7 @@ def solve_tabular(mdp: TabularMDP | Problem) -> TabularValues:
         return TabularValues(mdp, (_fixed_point(mdp),))
     v: list[Array] = []
     for stage in reversed(range(mdp.horizon)):
-        v.append(_row_max(mdp.backup(stage, v[-1] if v else None)))
+        v.append(mdp.improve(stage, v[-1] if v else None))
     return TabularValues(mdp, tuple(reversed(v)))
 
 
@@ -315,11 +342,6 @@ def _tabular(mdp: TabularMDP | Problem) -> TabularMDP:
     return inner
 
 
-def _row_max(q: Array) -> Array:
-    """max over actions; column by column, which beats numpy's reduction over a short last axis."""
-    return reduce(np.maximum, q.T) if q.shape[1] > 1 else q[:, 0].copy()
-
-
 def _weights(mdp: TabularMDP, stage: int, part: NDArray[Any]) -> Array:
     shape = (len(mdp.states(stage)), mdp.actions)
     if part.shape == shape[:1]:
@@ -338,7 +360,7 @@ def _fixed_point(mdp: TabularMDP) -> Array:
     largest = float(np.abs(mdp.rewards(0)).max(initial=0.0))
     limit = max(1.0, 2 * len(v) * largest) if mdp.deterministic_transitions else 1e12
     for _ in range(1_000_000):
-        previous, v = v, _row_max(mdp.backup(0, v))
+        previous, v = v, mdp.improve(0, v)
         scale = max(1.0, float(np.abs(v).max(initial=0.0)))
         if float(np.abs(v - previous).max(initial=0.0)) <= 1e-14 * scale:
             return v

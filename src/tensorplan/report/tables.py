@@ -86,7 +86,7 @@ def comparison_table(comparison: Comparison) -> Table:
     """One line per planner, best regret first."""
     seeds = len({row.seed for row in comparison.rows})
     table = _table(
-        f"{comparison.problem}, {seeds} instance{'s' * (seeds != 1)}",
+        f"{comparison.problem}, {seeds} seed{'s' * (seeds != 1)}",
         ["planner"],
         ["regret", "return", "queries", "worst", "secs", "ended"],
         "mean per episode ± half-width of the 95% t interval; worst: largest call",

@@ -1,0 +1,6 @@
+"""All measurements, one after the other: ``make bench``."""
+
+from benchmarks import access, backward_induction, frozen_lake, startup
+
+for part in (startup, access, frozen_lake, backward_induction):
+    part.main()
