@@ -30,40 +30,44 @@ _HOME = {name: module for module, names in _WHERE.items() for name in names.spli
 __all__ = sorted(_HOME)
 
 if TYPE_CHECKING:
-    from tensorplan.access import GlobalAccess, LocalAccess
-    from tensorplan.core import (
-        END,
-        MDP,
-        Access,
-        BadInput,
-        BudgetSpent,
-        Certificate,
-        Episode,
-        Node,
-        NotReached,
-        Outcome,
-        Planner,
-        Policy,
-        Problem,
-        ProblemError,
-        Refused,
-        Run,
-        Sample,
-        TensorplanError,
-        Trail,
-        Walk,
-    )
-    from tensorplan.lab.compare import compare
-    from tensorplan.lab.judge import Verdict, judge
-    from tensorplan.lab.stats import Interval, query_cost
-    from tensorplan.loop import run
-    from tensorplan.planners.baselines import Oracle, RandomPlanner
-    from tensorplan.planners.registry import make_planner
-    from tensorplan.planners.sparse_sampling import SparseSampling
-    from tensorplan.planners.uct import UCT
-    from tensorplan.problems.catalog import make
-    from tensorplan.problems.featurize import featurize
-    from tensorplan.problems.tabular import TabularMDP, evaluate_tabular, solve_tabular
+    from tensorplan.access import GlobalAccess as GlobalAccess
+    from tensorplan.access import LocalAccess as LocalAccess
+    from tensorplan.core import END as END
+    from tensorplan.core import MDP as MDP
+    from tensorplan.core import Access as Access
+    from tensorplan.core import BadInput as BadInput
+    from tensorplan.core import BudgetSpent as BudgetSpent
+    from tensorplan.core import Certificate as Certificate
+    from tensorplan.core import Episode as Episode
+    from tensorplan.core import Node as Node
+    from tensorplan.core import NotReached as NotReached
+    from tensorplan.core import Outcome as Outcome
+    from tensorplan.core import Planner as Planner
+    from tensorplan.core import Policy as Policy
+    from tensorplan.core import Problem as Problem
+    from tensorplan.core import ProblemError as ProblemError
+    from tensorplan.core import Refused as Refused
+    from tensorplan.core import Run as Run
+    from tensorplan.core import Sample as Sample
+    from tensorplan.core import TensorplanError as TensorplanError
+    from tensorplan.core import Trail as Trail
+    from tensorplan.core import Walk as Walk
+    from tensorplan.lab.compare import compare as compare
+    from tensorplan.lab.judge import Verdict as Verdict
+    from tensorplan.lab.judge import judge as judge
+    from tensorplan.lab.stats import Interval as Interval
+    from tensorplan.lab.stats import query_cost as query_cost
+    from tensorplan.loop import run as run
+    from tensorplan.planners.baselines import Oracle as Oracle
+    from tensorplan.planners.baselines import RandomPlanner as RandomPlanner
+    from tensorplan.planners.registry import make_planner as make_planner
+    from tensorplan.planners.sparse_sampling import SparseSampling as SparseSampling
+    from tensorplan.planners.uct import UCT as UCT
+    from tensorplan.problems.catalog import make as make
+    from tensorplan.problems.featurize import featurize as featurize
+    from tensorplan.problems.tabular import TabularMDP as TabularMDP
+    from tensorplan.problems.tabular import evaluate_tabular as evaluate_tabular
+    from tensorplan.problems.tabular import solve_tabular as solve_tabular
 
 
 def __getattr__(name: str) -> Any:

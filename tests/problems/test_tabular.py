@@ -6,6 +6,7 @@ import itertools
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -408,6 +409,7 @@ def test_start_states_follow_their_distribution():
     mdp = TabularMDP(np.full((6, 1, 6), 1 / 6), np.zeros((6, 1)), horizon=2, start=weights)
     rng = np.random.default_rng(3)
     assert_drawn_from(dict(enumerate(weights)), [mdp.start(rng) for _ in range(DRAWS)])
+    assert mdp.start(SimpleNamespace(random=lambda: 0.0)) == 1  # the rarest draw, too, is a possible state
     listed = mdp.start_weights()
     assert [s for s, _ in listed] == [1, 2, 4]
     assert [w for _, w in listed] == pytest.approx([0.5, 0.2, 0.3], abs=1e-12)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorplan.access.local import LocalAccess, LocalNode
-from tensorplan.core import END, BadInput, Enumerable, Problem, Refused, State
+from tensorplan.core import END, BadInput, Enumerable, Node, Problem, Refused, State
 
 
 class GlobalAccess(LocalAccess):
@@ -38,6 +38,8 @@ class ModelAccess(GlobalAccess):
         """The problem itself."""
         return self._problem
 
-    def state(self, node: LocalNode) -> State:
+    def state(self, node: Node) -> State:
         """The state behind a node."""
+        if not isinstance(node, LocalNode):
+            raise self._not_reached(node)
         return node._state

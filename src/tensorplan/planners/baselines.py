@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from tensorplan.access.everywhere import ModelAccess
-from tensorplan.access.local import LocalNode
 from tensorplan.core import Access, Node, Problem, Refused, Solution
 from tensorplan.problems.explore import explore
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
@@ -60,7 +59,7 @@ class OptimalPolicy:
     solution: Solution
     memoryless: ClassVar[bool] = True
 
-    def act(self, node: LocalNode) -> int:
+    def act(self, node: Node) -> int:
         """argmax_a q*(s, a)."""
         state, stage = self.access.state(node), node.stage
         return int(np.argmax([self.solution.action_value(state, a, stage) for a in range(self.access.actions)]))

@@ -191,7 +191,7 @@ class TabularMDP:
         if matrix.shape[1] > len(following):
             following = np.append(following, 0.0)
         if self._selects[stage if self.layered else 0]:  # a deterministic stage only moves values
-            return np.take(following, matrix.indices).reshape(shape)
+            return np.asarray(np.take(following, matrix.indices)).reshape(shape)
         return np.asarray(matrix @ following).reshape(shape)
 
     # ----------------------------------------------------------------- checks
