@@ -1,0 +1,202 @@
+"""The statement: what is maximised over what, and what an answer consists of."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FORMAT = "tensorplan certificate 1"
+
+
+class ProgramError(ValueError):
+    """A program, or a limit, that makes no sense; one sentence says what is wrong and where."""
+
+
+class CertificateError(ValueError):
+    """A certificate that does not prove what it claims; one sentence says where."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """maximise <objective, θ>  over  ‖θ‖ <= radius,  rows θ <= rhs,  and one disjunction per i (see the package).
+
+    With l_{i,a}(θ) = forms[i,a,0] + forms[i,a,1:] θ, disjunction i asks for some a with |l_{i,a}(θ)| <= tol[i]; with
+    ``product`` it asks for |Π_a l_{i,a}(θ)| <= tol[i] instead.
+    """
+
+    objective: Array
+    radius: float
+    rows: Array = field(default=None)  # type: ignore[assignment]
+    rhs: Array = field(default=None)  # type: ignore[assignment]
+    forms: Array = field(default=None)  # type: ignore[assignment]
+    tol: Array = field(default=0.0)  # type: ignore[assignment]
+    product: bool = False
+
+    def __post_init__(self) -> None:
+        objective = _numbers("objective", self.objective)
+        if objective.ndim != 1 or not objective.size:
+            raise ProgramError(f"objective must be a vector (d,), got shape {objective.shape}")
+        d = objective.size
+        if isinstance(self.radius, bool) or not isinstance(self.radius, int | float | np.integer | np.floating):
+            raise ProgramError(f"radius must be a number, got {self.radius!r}")
+        if not 0 <= self.radius < math.inf:
+            raise ProgramError(f"radius must be finite and not negative, got {self.radius!r}")
+        rows = np.zeros((0, d)) if self.rows is None else _numbers("rows", self.rows)
+        rhs = np.zeros(0) if self.rhs is None else _numbers("rhs", self.rhs)
+        forms = np.zeros((0, 1, d + 1)) if self.forms is None else _numbers("forms", self.forms)
+        if (self.rows is None) != (self.rhs is None):
+            raise ProgramError("rows and rhs go together: one of them is missing")
+        if rows.ndim != 2 or rows.shape[1] != d:
+            raise ProgramError(f"rows must have shape (m, {d}), got {rows.shape}")
+        if rhs.shape != (len(rows),):
+            raise ProgramError(f"rhs must have shape ({len(rows)},), got {rhs.shape}")
+        if forms.ndim != 3 or forms.shape[2] != d + 1:
+            raise ProgramError(f"forms must have shape (n, A, {d + 1}), got {forms.shape}")
+        if len(forms) and forms.shape[1] == 0:
+            raise ProgramError("forms have A = 0 alternatives: no θ can satisfy a disjunction of nothing")
+        tol = _numbers("tol", self.tol)
+        if tol.shape not in ((), (len(forms),)):
+            raise ProgramError(f"tol must be a number or have shape ({len(forms)},), got {tol.shape}")
+        if (tol < 0).any():
+            raise ProgramError(f"tol must not be negative, got {tol[tol < 0].flat[0]:g}")
+        for name, value in (
+            ("objective", objective),
+            ("radius", float(self.radius)),
+            ("rows", rows),
+            ("rhs", rhs),
+            ("forms", forms),
+            ("tol", np.broadcast_to(tol, (len(forms),)).astype(np.float64)),
+            ("product", bool(self.product)),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return self.objective.size
+
+    @property
+    def alternatives(self) -> int:
+        """A."""
+        return self.forms.shape[1]
+
+    def extend(
+        self,
+        rows: ArrayLike | None = None,
+        rhs: ArrayLike | None = None,
+        forms: ArrayLike | None = None,
+        tol: ArrayLike = 0.0,
+    ) -> Program:
+        """The program with more rows and disjunctions behind those it has."""
+        more = Program(self.objective, self.radius, rows, rhs, forms, tol, self.product)  # type: ignore[arg-type]
+        if len(more.forms) and len(self.forms) and more.alternatives != self.alternatives:
+            raise ProgramError(f"forms have A = {more.alternatives}, those of the program A = {self.alternatives}")
+        return Program(
+            self.objective,
+            self.radius,
+            np.concatenate([self.rows, more.rows]),
+            np.concatenate([self.rhs, more.rhs]),
+            np.concatenate([self.forms, more.forms]) if len(self.forms) else more.forms,
+            np.concatenate([self.tol, more.tol]),
+            self.product,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A proof of an upper bound: a tree of branchings with multipliers at its leaves.
+
+    Node 0 is the root, the whole ball with all rows; parents come before their children.  The edge into node k > 0
+    adds the slab |l_{i,a}(θ)| <= width[k] with (i, a) = (form[k], choice[k]).  The children of an inner node branch on one i,
+    have each a once, and widths that no feasible θ can exceed in all a.  Each leaf is closed by multipliers y,
+    entries start[k] .. start[k+1]-1 of (index, value): index j >= 0 is row j, and y >= 0; index -e < 0 is the slab of
+    node e on the path to the leaf, and y may have any sign.
+    """
+
+    parent: Ints
+    form: Ints
+    choice: Ints
+    width: Array
+    bound: Array
+    """What the multipliers of a leaf prove: <c, θ> <= bound there; -inf: no θ is there; NaN: an inner node."""
+    start: Ints
+    index: Ints
+    value: Array
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON, exact to the last bit."""
+        data: dict[str, Any] = {"format": FORMAT}
+        for name in _CERTIFICATE:
+            values = getattr(self, name).tolist()
+            data[name] = [v.hex() if isinstance(v, float) else v for v in values]
+        Path(path).write_text(json.dumps(data), encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | Path) -> Certificate:
+        """Read what :meth:`save` wrote."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            if not isinstance(data, dict) or data.get("format") != FORMAT:
+                raise CertificateError(f"{path} is not a file of the format {FORMAT!r}")
+            parts = {
+                name: np.array([_number(v) for v in data[name]], dtype=kind) for name, kind in _CERTIFICATE.items()
+            }
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, CertificateError):
+                raise
+            raise CertificateError(f"{path} is not a readable certificate: {error}") from error
+        return Certificate(**parts)
+
+
+_CERTIFICATE = {
+    "parent": np.int64,
+    "form": np.int64,
+    "choice": np.int64,
+    "width": np.float64,
+    "bound": np.float64,
+    "start": np.int64,
+    "index": np.int64,
+    "value": np.float64,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What is known of a program, and why the search stopped."""
+
+    status: str
+    """``"optimal"``: bound - value <= gap; ``"infeasible"``: no θ satisfies it; ``"limit"``: stopped before."""
+    theta: Array | None
+    """The best feasible θ found, None when there is none."""
+    value: float
+    """<objective, theta>; -inf without a theta."""
+    bound: float
+    """No feasible θ has a larger <objective, θ>; -inf when infeasible."""
+    nodes: int
+    """Node problems solved."""
+    seconds: float
+    certificate: Certificate | None = None
+
+
+def _number(text: Any) -> Any:
+    return float.fromhex(text) if isinstance(text, str) else text
+
+
+def _numbers(name: str, value: Any) -> Array:
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ProgramError(f"{name} must be an array of numbers") from None
+    if not np.isfinite(array).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ProgramError(f"{name} contains {array[place]} at index {place}")
+    return array

@@ -1,0 +1,477 @@
+"""One node: maximise a linear function over the unit ball and a polyhedron, to rounding accuracy, with multipliers.
+
+In the scaled problem the objective c is a unit vector, the ball has radius one, and every row is a range
+lo <= <a, x> <= hi with a unit vector a (lo = -inf for a plain inequality, lo = hi for an equality).
+
+For t > 0 let x(t) be the projection of t c onto the polyhedron.  Its norm does not decrease with t, and while the set W
+of active rows stays the same,
+
+    x(t) = x0 + t P c,     y(t) = t α - β >= 0,          A_W x0 = b_W,  x0 in the span of W,  P the projector off it,
+
+so that ‖x(t)‖ = 1 at t = sqrt(1 - ‖x0‖²)/‖P c‖.  The projection for a given t comes from the dual active-set method of
+Goldfarb and Idnani: start from a set W with y >= 0 (the parent's will do), take a violated row, move along the path on
+which its multiplier grows, drop rows whose multiplier reaches zero, until the row is satisfied or proves to contradict
+the others.  Then t is corrected, which takes two or three rounds.
+
+Nothing that comes back rests on that reasoning being carried out without error.  The bound is computed from the
+multipliers, <c, x> <= b·y + ‖c - Aᵀy‖, and a node is called empty only when b·y + ‖Aᵀy‖ < 0 was found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+VIOLATED = 1e-11
+"""A row is violated when it is missed by more than this (distance, in the unit ball)."""
+
+DEPENDENT = 1e-9
+"""A row whose part outside of the span of the active rows is shorter than this counts as dependent on them."""
+
+MARGIN = 1e-13
+"""Relative allowance for the rounding of a bound; the sum of its terms has a relative error well below it."""
+
+BOUNDED, EMPTY = 0, 1
+
+
+_STAMP = "".join(hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(Path(__file__).parent.glob("*.py")))
+
+
+def compiled(function: F) -> F:
+    """The function, compiled when first called; the machine code is kept on disk.
+
+    Numba would keep code that calls into another file when only that file changes, so the stamp by which it recognises
+    what it has kept is a hash of all files of this package.
+    """
+    dispatcher = numba.njit(cache=True, error_model="numpy")(function)
+    dispatcher._cache._cache_file._source_stamp = _STAMP
+    return dispatcher  # type: ignore[no-any-return]
+
+
+class Rows(NamedTuple):
+    """The scaled program.  Row j >= 0 is a plain row; row -1 - f is the slab of form f, whose width the node says."""
+
+    c: NDArray[np.float64]
+    """The objective, a unit vector (or zero), (d,)."""
+    a: NDArray[np.float64]
+    """Plain rows, (m, d), unit vectors (or zero)."""
+    hi: NDArray[np.float64]
+    """(m,)."""
+    f: NDArray[np.float64]
+    """Directions of the forms, (n A, d), unit vectors (or zero)."""
+    centre: NDArray[np.float64]
+    """The slab of form k with half-width w is |<f_k, x> - centre_k| <= w / scale_k, (n A,)."""
+    scale: NDArray[np.float64]
+    """(n A,); 0 for a constant form, of which the centre is then minus the constant."""
+
+
+class Desk(NamedTuple):
+    """Working memory of one node problem; k active rows."""
+
+    q: NDArray[np.float64]
+    """Orthonormal basis of the span of the active rows, one per line, (d, d)."""
+    r: NDArray[np.float64]
+    """Upper triangular: active row j is Σ_i r[i, j] q[i], (d, d)."""
+    row: NDArray[np.int64]
+    """The active rows, (d + 1,)."""
+    side: NDArray[np.float64]
+    """+1 when the row is active at hi, -1 at lo, (d + 1,)."""
+    equal: NDArray[np.bool_]
+    """Whether it is an equality, whose multiplier may have any sign, (d + 1,)."""
+    b: NDArray[np.float64]
+    """side * rhs, (d + 1,)."""
+    y: NDArray[np.float64]
+    """Multipliers, (d + 1,)."""
+    x: NDArray[np.float64]
+    """The point, (d,)."""
+    u: NDArray[np.float64]
+    """Scratch, (d + 1,)."""
+    w: NDArray[np.float64]
+    """Scratch, (d + 1,)."""
+    z: NDArray[np.float64]
+    """Scratch, (d + 1,)."""
+    n: NDArray[np.float64]
+    """Scratch: the row that is being added, (d,)."""
+    half: NDArray[np.float64]
+    """Scaled half-width of the slab of each form at this node, inf where there is none, (n A,)."""
+    path: NDArray[np.int64]
+    """The forms with a slab at this node; path[-1] says how many, (.,)."""
+    hot: NDArray[np.int64]
+    """Plain rows that were violated somewhere, looked at first; hot[-1] says how many, (m + 1,)."""
+    is_hot: NDArray[np.bool_]
+    """(m,)."""
+
+
+def make_desk(d: int, forms: int, rows: int) -> Desk:
+    """Working memory for a program of that size."""
+    vector = [np.zeros(d + 1) for _ in range(7)]
+    return Desk(
+        q=np.zeros((d, d)),
+        r=np.zeros((d, d)),
+        row=np.zeros(d + 1, dtype=np.int64),
+        side=vector[0],
+        equal=np.zeros(d + 1, dtype=np.bool_),
+        b=vector[1],
+        y=vector[2],
+        x=np.zeros(d),
+        u=vector[3],
+        w=vector[4],
+        z=vector[5],
+        n=np.zeros(d),
+        half=np.full(forms, np.inf),
+        path=np.zeros(forms + 1, dtype=np.int64),
+        hot=np.zeros(rows + 1, dtype=np.int64),
+        is_hot=np.zeros(rows, dtype=np.bool_),
+    )
+
+
+@compiled
+def dot(a: Any, b: Any) -> float:
+    """<a, b> of two vectors of b's length or longer."""
+    total = 0.0
+    for i in range(len(b)):
+        total += a[i] * b[i]
+    return total
+
+
+@compiled
+def push(desk: Desk, k: int, row: int, side: float, b: float, equal: bool, y: float, norm: float) -> None:
+    """Make the row in n the k-th active one; u holds its coordinates in the basis, z / norm the new direction."""
+    for i in range(k):
+        desk.r[i, k] = desk.u[i]
+    desk.r[k, k] = norm
+    for i in range(len(desk.x)):
+        desk.q[k, i] = desk.z[i] / norm
+    desk.row[k], desk.side[k], desk.b[k], desk.equal[k], desk.y[k] = row, side, b, equal, y
+
+
+@compiled
+def drop(desk: Desk, k: int, j: int) -> None:
+    """Take the j-th of k active rows out, and rotate the triangle back into shape."""
+    q, r = desk.q, desk.r
+    d = len(desk.x)
+    for i in range(j, k - 1):
+        desk.row[i], desk.side[i], desk.b[i] = desk.row[i + 1], desk.side[i + 1], desk.b[i + 1]
+        desk.equal[i], desk.y[i] = desk.equal[i + 1], desk.y[i + 1]
+        for h in range(i + 2):
+            r[h, i] = r[h, i + 1]
+        rho = np.hypot(r[i, i], r[i + 1, i])
+        cos, sin = r[i, i] / rho, r[i + 1, i] / rho
+        r[i, i] = rho
+        r[i + 1, i] = 0.0
+        for h in range(i + 2, k):
+            top, low = r[i, h], r[i + 1, h]
+            r[i, h] = cos * top + sin * low
+            r[i + 1, h] = cos * low - sin * top
+        for h in range(d):
+            top, low = q[i, h], q[i + 1, h]
+            q[i, h] = cos * top + sin * low
+            q[i + 1, h] = cos * low - sin * top
+
+
+@compiled
+def split(desk: Desk, k: int) -> float:
+    """Split n into its part in the span (coordinates u) and the rest (z); returns the length of the rest."""
+    d = len(desk.x)
+    for i in range(d):
+        desk.z[i] = desk.n[i]
+    for i in range(k):
+        desk.u[i] = 0.0
+    for _ in range(2):  # a second pass removes what rounding left of the first
+        for i in range(k):
+            s = 0.0
+            for h in range(d):
+                s += desk.q[i, h] * desk.z[h]
+            desk.u[i] += s
+            for h in range(d):
+                desk.z[h] -= s * desk.q[i, h]
+    return np.sqrt(_square(desk.z, d))
+
+
+@compiled
+def _square(z: Any, d: int) -> float:
+    total = 0.0
+    for i in range(d):
+        total += z[i] * z[i]
+    return total
+
+
+@compiled
+def back_substitute(desk: Desk, k: int, v: Any) -> None:
+    """v <- R^{-1} v."""
+    for i in range(k - 1, -1, -1):
+        s = v[i]
+        for h in range(i + 1, k):
+            s -= desk.r[i, h] * v[h]
+        v[i] = s / desk.r[i, i]
+
+
+@compiled
+def forward_substitute(desk: Desk, k: int, v: Any) -> None:
+    """v <- R^{-T} v."""
+    for i in range(k):
+        s = v[i]
+        for h in range(i):
+            s -= desk.r[h, i] * v[h]
+        v[i] = s / desk.r[i, i]
+
+
+@compiled
+def place(rows: Rows, desk: Desk, k: int, t: float) -> tuple[float, float]:
+    """x(t) and y(t) for the active rows as they are; returns ‖x0‖² and ‖P c‖.
+
+    Leaves the coordinates of c in u, those of x0 in w and P c in z.
+    """
+    d = len(desk.x)
+    for i in range(d):
+        desk.n[i] = rows.c[i]
+    rest = split(desk, k)
+    for i in range(k):
+        desk.w[i] = desk.b[i]
+    forward_substitute(desk, k, desk.w)
+    for h in range(d):
+        desk.x[h] = t * desk.z[h]
+    square = 0.0
+    for i in range(k):
+        square += desk.w[i] * desk.w[i]
+        desk.y[i] = t * desk.u[i] - desk.w[i]
+        for h in range(d):
+            desk.x[h] += desk.w[i] * desk.q[i, h]
+    back_substitute(desk, k, desk.y)
+    return square, rest
+
+
+@compiled
+def find_violated(rows: Rows, desk: Desk, everything: bool, given_up: Any, gave: int) -> tuple[int, float, float]:
+    """The most violated row: its name, its side, and by how much (0 when there is none).
+
+    Slabs and hot rows come first; the others are looked at only when those are all satisfied and ``everything`` is wanted.
+    """
+    worst, name, side = VIOLATED, 0, 0.0
+    for p in range(desk.path[-1]):
+        f = desk.path[p]
+        off = dot(rows.f[f], desk.x) - rows.centre[f]
+        miss = abs(off) - desk.half[f]
+        if miss > worst and not _listed(given_up, gave, -1 - f):
+            worst, name, side = miss, -1 - f, 1.0 if off > 0 else -1.0
+    for p in range(desk.hot[-1]):
+        j = desk.hot[p]
+        miss = dot(rows.a[j], desk.x) - rows.hi[j]
+        if miss > worst and not _listed(given_up, gave, j):
+            worst, name, side = miss, j, 1.0
+    if side == 0.0 and everything:
+        for j in range(len(rows.hi)):
+            if not desk.is_hot[j]:
+                miss = dot(rows.a[j], desk.x) - rows.hi[j]
+                if miss > VIOLATED:
+                    desk.is_hot[j] = True
+                    desk.hot[desk.hot[-1]] = j
+                    desk.hot[-1] += 1
+                    if miss > worst:
+                        worst, name, side = miss, j, 1.0
+    return name, side, worst if side != 0.0 else 0.0
+
+
+@compiled
+def _listed(names: Any, count: int, name: int) -> bool:
+    for i in range(count):
+        if names[i] == name:
+            return True
+    return False
+
+
+@compiled
+def fetch(rows: Rows, desk: Desk, name: int, side: float) -> tuple[float, bool]:
+    """Put side * row into n; returns side * rhs and whether the row is an equality."""
+    d = len(desk.x)
+    if name >= 0:
+        for h in range(d):
+            desk.n[h] = rows.a[name, h]
+        return rows.hi[name], False
+    f = -1 - name
+    for h in range(d):
+        desk.n[h] = side * rows.f[f, h]
+    return side * rows.centre[f] + desk.half[f], desk.half[f] == 0.0
+
+
+@compiled
+def prove_empty(rows: Rows, desk: Desk, k: int) -> bool:
+    """Whether b·y + ‖Aᵀy‖ < 0 for the multipliers of the first k entries: then no x in the ball satisfies the rows."""
+    d = len(desk.x)
+    for h in range(d):
+        desk.x[h] = 0.0
+    total, size = 0.0, 0.0
+    for i in range(k):
+        if desk.y[i] < 0.0 and not desk.equal[i]:
+            desk.y[i] = 0.0
+        total += desk.y[i] * desk.b[i]
+        size += abs(desk.y[i]) * (abs(desk.b[i]) + 1.0)
+        fetch(rows, desk, desk.row[i], desk.side[i])
+        for h in range(d):
+            desk.x[h] += desk.y[i] * desk.n[h]
+    return total + np.sqrt(dot(desk.x, desk.x)) < -MARGIN * size
+
+
+@compiled
+def project(rows: Rows, desk: Desk, k: int, everything: bool) -> tuple[int, int]:
+    """Goldfarb and Idnani from the current x, W, y >= 0: (BOUNDED or EMPTY, the number of active rows).
+
+    When EMPTY, the rows and multipliers on the desk, one more than active, prove it.
+    """
+    d = len(desk.x)
+    given_up = np.zeros(16, dtype=np.int64)
+    gave = 0
+    for _ in range(40 * (d + 5)):
+        name, side, miss = find_violated(rows, desk, everything, given_up, gave)
+        if side == 0.0:
+            return BOUNDED, k
+        b, equal = fetch(rows, desk, name, side)
+        own = 0.0
+        while True:
+            rest = split(desk, k)
+            for i in range(k):
+                desk.w[i] = desk.u[i]
+            back_substitute(desk, k, desk.w)
+            step, blocking = np.inf, -1
+            for i in range(k):
+                if desk.w[i] > 1e-14 and not desk.equal[i]:
+                    ratio = max(desk.y[i], 0.0) / desk.w[i]
+                    if ratio < step:
+                        step, blocking = ratio, i
+            free = rest > DEPENDENT and k < d
+            full = miss / (rest * rest) if free else np.inf
+            if not free and blocking < 0:
+                for i in range(k):
+                    desk.u[i] = desk.y[i]  # kept in case that the proof fails
+                    desk.y[i] = -desk.w[i]
+                saved = desk.x.copy()
+                desk.row[k], desk.side[k], desk.b[k], desk.equal[k], desk.y[k] = name, side, b, equal, 1.0
+                if prove_empty(rows, desk, k + 1):
+                    return EMPTY, k + 1
+                for i in range(k):
+                    desk.y[i] = desk.u[i]
+                for h in range(d):
+                    desk.x[h] = saved[h]
+                if gave == len(given_up):
+                    return BOUNDED, k
+                given_up[gave] = name
+                gave += 1
+                break
+            if full < step:
+                step, blocking = full, -1
+            for i in range(k):
+                desk.y[i] -= step * desk.w[i]
+            own += step
+            if free:
+                for h in range(d):
+                    desk.x[h] -= step * desk.z[h]
+                miss -= step * rest * rest
+            if blocking < 0:
+                push(desk, k, name, side, b, equal, own, rest)
+                k += 1
+                break
+            drop(desk, k, blocking)
+            k -= 1
+    return BOUNDED, k
+
+
+@compiled
+def drop_negative(rows: Rows, desk: Desk, k: int, t: float) -> int:
+    """Take rows out until every multiplier at t is >= 0; returns how many are left, x and y placed."""
+    while True:
+        place(rows, desk, k, t)
+        low, j = -1e-13, -1
+        for i in range(k):
+            if desk.y[i] < low and not desk.equal[i]:
+                low, j = desk.y[i], i
+        if j < 0:
+            return k
+        drop(desk, k, j)
+        k -= 1
+
+
+@compiled
+def dual_bound(rows: Rows, desk: Desk, k: int) -> float:
+    """b·y + ‖c - Aᵀy‖, rounded up: an upper bound whatever y is (negative ones of inequalities are set to 0)."""
+    d = len(desk.x)
+    for h in range(d):
+        desk.z[h] = rows.c[h]
+    total, size = 0.0, 1.0
+    for i in range(k):
+        if desk.y[i] < 0.0 and not desk.equal[i]:
+            desk.y[i] = 0.0
+        total += desk.y[i] * desk.b[i]
+        size += abs(desk.y[i]) * (abs(desk.b[i]) + 1.0)
+        fetch(rows, desk, desk.row[i], desk.side[i])
+        for h in range(d):
+            desk.z[h] -= desk.y[i] * desk.n[h]
+    return total + np.sqrt(_square(desk.z, d)) + MARGIN * size
+
+
+@compiled
+def relax(rows: Rows, desk: Desk, k: int, t: float, everything: bool) -> tuple[int, int, float, float]:
+    """Solve the node on the desk from k active rows and a guess of t: (kind, active rows, bound, t).
+
+    BOUNDED: x maximises <c, x>, y are multipliers for c, and the bound follows from them.  EMPTY: the rows and
+    multipliers on the desk prove that there is no x, and the bound is -inf.
+    """
+    low, high = 0.0, np.inf
+    lp = False
+    for _ in range(100):
+        k = drop_negative(rows, desk, k, t)
+        kind, k = project(rows, desk, k, everything)
+        if kind == EMPTY:
+            return EMPTY, k, -np.inf, t
+        square, rest = place(rows, desk, k, t)
+        norm = square + t * t * rest * rest
+        if norm > 1.0:
+            high = min(high, t)
+        else:
+            low = max(low, t)
+        if t == 0.0 and norm > 1.0:
+            if prove_empty(rows, desk, k):
+                return EMPTY, k, -np.inf, t
+            break
+        if rest <= DEPENDENT:  # c is in the span of the active rows: x does not move with t
+            for i in range(k):
+                desk.w[i] = desk.u[i]
+            back_substitute(desk, k, desk.w)
+            event = np.inf
+            for i in range(k):
+                if desk.w[i] < -1e-12 and not desk.equal[i]:
+                    event = min(event, t - desk.y[i] / desk.w[i])
+            if event == np.inf and square <= 1.0 + 1e-12:
+                lp = True
+                break
+            goal = event * (1.0 + 1e-9) if square <= 1.0 else 0.0
+        elif square >= 1.0:
+            goal = 0.0 if square > 1.0 + 1e-12 else t
+        else:
+            goal = np.sqrt(1.0 - square) / rest
+        if abs(goal - t) <= 1e-13 * t or (high < np.inf and high - low <= 1e-13 * high):
+            break
+        if goal == 0.0:
+            if low > 0.0:
+                goal = 0.5 * (low + high)
+        elif not low < goal < high:
+            goal = 2.0 * max(low, 1e-3) if high == np.inf else 0.5 * (low + high)
+        t = goal
+    if lp:
+        for i in range(k):
+            desk.y[i] = desk.w[i]
+    elif t > 0.0:
+        for i in range(k):
+            desk.y[i] /= t
+    else:
+        for i in range(k):
+            desk.y[i] = 0.0
+    bound = dual_bound(rows, desk, k)
+    return BOUNDED, k, bound, t

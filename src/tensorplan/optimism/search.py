@@ -1,0 +1,687 @@
+"""The search: pop the node with the largest bound, bound it again, branch on a violated disjunction.
+
+A node is its parent plus one slab; it keeps its active rows and multipliers, so that it can be taken up where it was left
+and be proved afterwards.  The nodes that are not inner ones always cover the feasible set, whatever rows and
+disjunctions are added later: the tree of one call is the starting point of the next.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorplan.optimism.program import Certificate, Program, ProgramError, Solution
+from tensorplan.optimism.relax import DEPENDENT, EMPTY, Desk, Rows, compiled, dot, fetch, make_desk, push, relax, split
+
+SATISFIED = 1e-9
+"""A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball)."""
+
+OPEN, INNER, CLOSED, VOID = 0, 1, 2, 3
+
+GOING, DONE, FULL = 0, 1, 2
+
+NODES, HEAP, SOLVED, DIVE, POPS = range(5)
+"""Places in the array of counters."""
+
+CANDIDATES = 8
+"""Disjunctions that are tried before one is branched on."""
+
+
+class Pool(NamedTuple):
+    """All nodes, one per line; node 0 is the root."""
+
+    parent: NDArray[np.int32]
+    form: NDArray[np.int32]
+    width: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    t: NDArray[np.float64]
+    state: NDArray[np.int8]
+    count: NDArray[np.int32]
+    row: NDArray[np.int32]
+    side: NDArray[np.int8]
+    y: NDArray[np.float64]
+
+
+class Trial(NamedTuple):
+    """What the children of a branching would be, (CANDIDATES, A, ..)."""
+
+    kind: NDArray[np.int64]
+    bound: NDArray[np.float64]
+    t: NDArray[np.float64]
+    width: NDArray[np.float64]
+    count: NDArray[np.int64]
+    row: NDArray[np.int64]
+    side: NDArray[np.float64]
+    y: NDArray[np.float64]
+
+
+class Keep(NamedTuple):
+    """A copy of what the desk holds of the parent while its children are tried."""
+
+    q: NDArray[np.float64]
+    r: NDArray[np.float64]
+    row: NDArray[np.int64]
+    side: NDArray[np.float64]
+    equal: NDArray[np.bool_]
+    b: NDArray[np.float64]
+    y: NDArray[np.float64]
+    x: NDArray[np.float64]
+
+
+# ------------------------------------------------------------------------------------------ compiled
+
+
+@compiled
+def push_heap(heap: Any, counters: Any, bound: Any, node: int) -> None:
+    """Insert a node into the heap, largest bound on top."""
+    i = counters[HEAP]
+    counters[HEAP] += 1
+    heap[i] = node
+    while i > 0:
+        up = (i - 1) // 2
+        if bound[heap[up]] >= bound[heap[i]]:
+            break
+        heap[up], heap[i] = heap[i], heap[up]
+        i = up
+
+
+@compiled
+def pop_heap(heap: Any, counters: Any, bound: Any) -> int:
+    """Take the node with the largest bound."""
+    top = heap[0]
+    counters[HEAP] -= 1
+    size = counters[HEAP]
+    heap[0] = heap[size]
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            break
+        if child + 1 < size and bound[heap[child + 1]] > bound[heap[child]]:
+            child += 1
+        if bound[heap[i]] >= bound[heap[child]]:
+            break
+        heap[child], heap[i] = heap[i], heap[child]
+        i = child
+    return int(top)
+
+
+@compiled
+def add_slab(rows: Rows, desk: Desk, form: int, width: float) -> float:
+    """Give the form a slab of that width, or a narrower one; returns the half-width that it had."""
+    before = desk.half[form]
+    half = width / rows.scale[form] if rows.scale[form] > 0.0 else width
+    if half < before:
+        if before == np.inf:
+            desk.path[desk.path[-1]] = form
+            desk.path[-1] += 1
+        desk.half[form] = half
+    return float(before)
+
+
+@compiled
+def take_slab(desk: Desk, form: int, before: float) -> None:
+    """Undo the last ``add_slab``."""
+    if before == np.inf and desk.half[form] < np.inf:
+        desk.path[-1] -= 1
+    desk.half[form] = before
+
+
+@compiled
+def load(rows: Rows, desk: Desk, pool: Pool, node: int) -> int:
+    """Put a node's slabs and active rows on the desk; returns the number of active rows."""
+    for p in range(desk.path[-1]):
+        desk.half[desk.path[p]] = np.inf
+    desk.path[-1] = 0
+    walk = node
+    while walk > 0:
+        add_slab(rows, desk, pool.form[walk], pool.width[walk])
+        walk = pool.parent[walk]
+    k, d = 0, len(desk.x)
+    for i in range(pool.count[node]):
+        if k == d:
+            break
+        name, side = int(pool.row[node, i]), float(pool.side[node, i])
+        if name < 0 and desk.half[-1 - name] == np.inf:
+            continue
+        k = _activate(rows, desk, k, name, side)
+    return k
+
+
+@compiled
+def _activate(rows: Rows, desk: Desk, k: int, name: int, side: float) -> int:
+    """Make a row active when it is independent of those that are; returns how many are."""
+    b, equal = fetch(rows, desk, name, side)
+    rest = split(desk, k)
+    if rest <= DEPENDENT:
+        return k
+    push(desk, k, name, side, b, equal, 0.0, rest)
+    return k + 1
+
+
+@compiled
+def store(desk: Desk, pool: Pool, node: int, k: int, bound: float, t: float) -> None:
+    """Keep active rows, multipliers, bound and t of the node on the desk."""
+    pool.bound[node], pool.t[node], pool.count[node] = bound, t, k
+    for i in range(k):
+        pool.row[node, i], pool.side[node, i], pool.y[node, i] = desk.row[i], desk.side[i], desk.y[i]
+
+
+@compiled
+def keep(desk: Desk, copy: Keep, k: int, back: bool) -> None:
+    """Copy the k active rows and what belongs to them to ``copy``, or back."""
+    d = len(desk.x)
+    for i in range(k):
+        if back:
+            desk.row[i], desk.side[i], desk.equal[i] = copy.row[i], copy.side[i], copy.equal[i]
+            desk.b[i], desk.y[i] = copy.b[i], copy.y[i]
+        else:
+            copy.row[i], copy.side[i], copy.equal[i] = desk.row[i], desk.side[i], desk.equal[i]
+            copy.b[i], copy.y[i] = desk.b[i], desk.y[i]
+        for h in range(d):
+            if back:
+                desk.q[i, h] = copy.q[i, h]
+                desk.r[h, i] = copy.r[h, i]
+            else:
+                copy.q[i, h] = desk.q[i, h]
+                copy.r[h, i] = desk.r[h, i]
+    for h in range(d):
+        if back:
+            desk.x[h] = copy.x[h]
+        else:
+            copy.x[h] = desk.x[h]
+
+
+@compiled
+def violation(rows: Rows, desk: Desk, tol: Any, product: bool, alternatives: int, i: int) -> float:
+    """By how much x misses disjunction i (0 when satisfied, or decided by a slab of the node)."""
+    first = i * alternatives
+    if product:
+        total, smallest = 1.0, np.inf
+        for f in range(first, first + alternatives):
+            off = abs(dot(rows.f[f], desk.x) - rows.centre[f])
+            total *= off * (rows.scale[f] if rows.scale[f] > 0.0 else 1.0)
+            smallest = min(smallest, off)
+        return smallest if total > tol[i] * (1.0 + 1e-9) and smallest > SATISFIED else 0.0
+    least = np.inf
+    for f in range(first, first + alternatives):
+        if desk.half[f] < np.inf:
+            return 0.0
+        scale = rows.scale[f] if rows.scale[f] > 0.0 else 1.0
+        least = min(least, abs(dot(rows.f[f], desk.x) - rows.centre[f]) - tol[i] / scale)
+    return least if least > SATISFIED else 0.0
+
+
+@compiled
+def widths(rows: Rows, desk: Desk, tol: Any, product: bool, alternatives: int, i: int, out: Any) -> None:
+    """Half-widths of the children's slabs: tol, or for a product t_a = |l_a| (tol / Π_b |l_b|)^(1/A).
+
+    Constant factors of a product are left out of the root: no θ changes them.  Widths are rounded up, so that their
+    product is not below tol.
+    """
+    first = i * alternatives
+    if not product:
+        for a in range(alternatives):
+            out[a] = tol[i]
+        return
+    total, moving = 1.0, 0
+    for a in range(alternatives):
+        f = first + a
+        scale = rows.scale[f] if rows.scale[f] > 0.0 else 1.0
+        out[a] = abs(dot(rows.f[f], desk.x) - rows.centre[f]) * scale
+        total *= out[a]
+        moving += rows.scale[f] > 0.0
+    ratio = (tol[i] / total) ** (1.0 / max(moving, 1))
+    for a in range(alternatives):
+        if rows.scale[first + a] > 0.0:
+            out[a] *= ratio * (1.0 + 1e-14)
+        elif tol[i] > 0.0 and moving > 0:
+            out[a] *= 1.0 - 1e-9  # a constant that is too large is excluded, and the others make up for it
+        else:
+            out[a] = min(out[a] * (1.0 - 1e-9), tol[i])
+    if moving > 0 and tol[i] > 0.0:
+        for a in range(alternatives):
+            if rows.scale[first + a] > 0.0:
+                out[a] *= 1.0 + 2e-9 * (alternatives - moving)
+
+
+@compiled
+def try_children(
+    rows: Rows,
+    desk: Desk,
+    copy: Keep,
+    trial: Trial,
+    slot: int,
+    tol: Any,
+    product: bool,
+    alternatives: int,
+    i: int,
+    k: int,
+    t: float,
+    counters: Any,
+) -> None:
+    """Solve the children of a branching on i into a slot of ``trial``; the desk holds the parent before and after."""
+    widths(rows, desk, tol, product, alternatives, i, trial.width[slot])
+    for a in range(alternatives):
+        form = i * alternatives + a
+        before = add_slab(rows, desk, form, trial.width[slot, a])
+        kind, count, bound, new_t = relax(rows, desk, k, t, False)
+        counters[SOLVED] += 1
+        trial.kind[slot, a], trial.bound[slot, a], trial.t[slot, a] = kind, bound, new_t
+        trial.count[slot, a] = count
+        for j in range(count):
+            trial.row[slot, a, j], trial.side[slot, a, j] = desk.row[j], desk.side[j]
+            trial.y[slot, a, j] = desk.y[j]
+        take_slab(desk, form, before)
+        keep(desk, copy, k, True)
+
+
+@compiled
+def choose(
+    rows: Rows,
+    desk: Desk,
+    copy: Keep,
+    trial: Trial,
+    tol: Any,
+    product: bool,
+    alternatives: int,
+    k: int,
+    t: float,
+    bound: float,
+    floor: float,
+    candidates: int,
+    counters: Any,
+    branch: Any,
+) -> int:
+    """The slot of the branching to make, branch[slot] its disjunction; -1 when no disjunction is violated.
+
+    The most violated ones are tried.  The better branching lowers the bound more in all its children: the product of
+    what they lose counts, where a child that is empty or below ``floor`` loses all there is.
+    """
+    found = 0
+    worst = np.zeros(candidates)
+    for i in range(len(tol)):
+        miss = violation(rows, desk, tol, product, alternatives, i)
+        if miss > 0.0:
+            j = min(found, candidates)
+            while j > 0 and worst[j - 1] < miss:
+                if j < candidates:
+                    worst[j], branch[j] = worst[j - 1], branch[j - 1]
+                j -= 1
+            if j < candidates:
+                worst[j], branch[j] = miss, i
+            found += 1
+    if found == 0:
+        return -1
+    found = min(found, candidates)
+    best, slot = -1.0, 0
+    for j in range(found):
+        try_children(rows, desk, copy, trial, j, tol, product, alternatives, branch[j], k, t, counters)
+        score, alive = 1.0, 0
+        for a in range(alternatives):
+            value = trial.bound[j, a]
+            if trial.kind[j, a] == EMPTY or value <= floor:
+                score *= 2.0
+            else:
+                score *= max(bound - value, 1e-9)
+                alive += 1
+        if score > best:
+            best, slot = score, j
+        if alive <= 1:
+            return j
+    return slot
+
+
+@compiled
+def work(
+    rows: Rows,
+    tol: Any,
+    product: bool,
+    alternatives: int,
+    candidates: int,
+    desk: Desk,
+    copy: Keep,
+    trial: Trial,
+    pool: Pool,
+    heap: Any,
+    counters: Any,
+    best: Any,
+    best_x: Any,
+    gap: float,
+    steps: int,
+) -> int:
+    """Some steps of the search: GOING, DONE when the bounds have met, or FULL when the pool must grow."""
+    branch = np.zeros(candidates, dtype=np.int64)
+    for _ in range(steps):
+        if counters[NODES] + alternatives > len(pool.bound):
+            return FULL
+        floor = best[0] + gap
+        if counters[DIVE] >= 0:
+            node = counters[DIVE]
+            counters[DIVE] = -1
+        else:
+            while counters[HEAP] > 0 and pool.state[heap[0]] != OPEN:
+                pop_heap(heap, counters, pool.bound)
+            if counters[HEAP] == 0 or pool.bound[heap[0]] <= floor:
+                return DONE
+            node = pop_heap(heap, counters, pool.bound)
+            counters[POPS] += 1
+        old = pool.bound[node]
+        k = load(rows, desk, pool, node)
+        kind, k, bound, t = relax(rows, desk, k, pool.t[node], True)
+        counters[SOLVED] += 1
+        if kind == EMPTY:
+            store(desk, pool, node, k, -np.inf, t)
+            pool.state[node] = VOID
+            continue
+        if bound <= old:
+            store(desk, pool, node, k, bound, t)
+        bound = min(bound, old)
+        if bound <= floor:
+            pool.state[node] = CLOSED
+            continue
+        if bound < old and counters[HEAP] > 0 and bound < pool.bound[heap[0]] and pool.state[heap[0]] == OPEN:
+            push_heap(heap, counters, pool.bound, node)
+            continue
+        keep(desk, copy, k, False)
+        slot = choose(
+            rows, desk, copy, trial, tol, product, alternatives, k, t, bound, floor, candidates, counters, branch
+        )
+        if slot < 0:
+            value = dot(rows.c, desk.x)
+            norm = np.sqrt(dot(desk.x, desk.x))
+            if norm > 1.0:
+                value /= norm
+            if value > best[0]:
+                best[0] = value
+                for h in range(len(desk.x)):
+                    best_x[h] = desk.x[h] / max(norm, 1.0)
+            pool.state[node] = CLOSED
+            continue
+        pool.state[node] = INNER
+        top, deepest = -np.inf, -1
+        for a in range(alternatives):
+            child = counters[NODES]
+            counters[NODES] += 1
+            pool.parent[child], pool.form[child] = node, branch[slot] * alternatives + a
+            pool.width[child] = trial.width[slot, a]
+            if trial.kind[slot, a] == EMPTY or trial.bound[slot, a] < bound:
+                pool.bound[child], pool.t[child] = trial.bound[slot, a], trial.t[slot, a]
+                pool.count[child] = trial.count[slot, a]
+                for j in range(trial.count[slot, a]):
+                    pool.row[child, j], pool.side[child, j] = trial.row[slot, a, j], trial.side[slot, a, j]
+                    pool.y[child, j] = trial.y[slot, a, j]
+            else:  # the parent's multipliers prove no less
+                pool.bound[child], pool.t[child], pool.count[child] = bound, pool.t[node], pool.count[node]
+                for j in range(pool.count[node]):
+                    pool.row[child, j], pool.side[child, j] = pool.row[node, j], pool.side[node, j]
+                    pool.y[child, j] = pool.y[node, j]
+            if trial.kind[slot, a] == EMPTY:
+                pool.state[child] = VOID
+            elif pool.bound[child] <= floor:
+                pool.state[child] = CLOSED
+            else:
+                pool.state[child] = OPEN
+                push_heap(heap, counters, pool.bound, child)
+                if pool.bound[child] > top:
+                    top, deepest = pool.bound[child], child
+        if best[0] == -np.inf and counters[POPS] % 64 <= 1:
+            counters[DIVE] = deepest
+    return GOING
+
+
+# ------------------------------------------------------------------------------------------ the search object
+
+
+class Search:
+    """A program that grows, and the tree that proves its bound.
+
+    ``solve`` may be called again after ``extend``: rows and disjunctions only shrink the feasible set, so every leaf and
+    every bound remains valid.
+    """
+
+    def __init__(self, program: Program, *, candidates: int = CANDIDATES) -> None:
+        self.program = program
+        self.candidates = candidates
+        self.incumbent: NDArray[np.float64] | None = None
+        self._scale()
+        self._pool = _make_pool(1024, program.dimension)
+        self._counters = np.zeros(5, dtype=np.int64)
+        self._counters[DIVE] = -1
+        self._counters[NODES] = 1
+        self._pool.parent[0], self._pool.form[0] = -1, -1
+        self._pool.bound[0], self._pool.t[0] = 1.0 + 1e-12, 1.0
+        self._hot: set[int] = set()
+
+    def extend(
+        self,
+        rows: ArrayLike | None = None,
+        rhs: ArrayLike | None = None,
+        forms: ArrayLike | None = None,
+        tol: ArrayLike = 0.0,
+    ) -> None:
+        """Add rows and disjunctions behind those that are there."""
+        self.program = self.program.extend(rows, rhs, forms, tol)
+        self._scale()
+
+    def solve(
+        self,
+        gap: float = 1e-9,
+        time_limit: float | None = None,
+        node_limit: int | None = None,
+        certificate: bool = False,
+    ) -> Solution:
+        """The best θ and the least upper bound that can be had within the limits."""
+        began = time.perf_counter()
+        _check_limits(gap, time_limit, node_limit)
+        program, pool, counters = self.program, self._pool, self._counters
+        d, alternatives = program.dimension, program.alternatives
+        size = program.radius * float(np.linalg.norm(program.objective))
+        desk = make_desk(d, len(program.forms) * alternatives, len(program.rows))
+        for j in self._hot:
+            desk.hot[desk.hot[-1]] = j
+            desk.hot[-1] += 1
+            desk.is_hot[j] = True
+        best, best_x = np.array([-np.inf]), np.zeros(d)
+        heap = np.zeros(len(pool.bound), dtype=np.int64)
+        counters[HEAP], counters[SOLVED], counters[POPS], counters[DIVE] = 0, 0, 0, -1
+        leaves = np.flatnonzero((pool.state[: counters[NODES]] == OPEN) | (pool.state[: counters[NODES]] == CLOSED))
+        for node in leaves:
+            pool.state[node] = OPEN
+            push_heap(heap, counters, pool.bound, node)
+        copy, trial = _make_keep(d), _make_trial(self.candidates, alternatives, d)
+        status = "limit"
+        steps = 8
+        while True:
+            scaled_gap = gap * max(1.0, abs(best[0]) * size if np.isfinite(best[0]) else 1.0) / size if size > 0 else gap
+            state = work(
+                self._rows,
+                program.tol,
+                program.product,
+                alternatives,
+                self.candidates,
+                desk,
+                copy,
+                trial,
+                pool,
+                heap,
+                counters,
+                best,
+                best_x,
+                max(scaled_gap, 4e-13),
+                steps,
+            )
+            if state == DONE:
+                status = "optimal" if np.isfinite(best[0]) else "infeasible"
+                break
+            if state == FULL:
+                pool, heap = self._grow(heap)
+            if time_limit is not None and time.perf_counter() - began >= time_limit:
+                break
+            if node_limit is not None and counters[SOLVED] >= node_limit:
+                break
+            steps = min(2 * steps, 4096) if time_limit is None and node_limit is None else 16
+        self._hot = set(desk.hot[: desk.hot[-1]].tolist())
+        used = int(counters[NODES])
+        leaf = (pool.state[:used] == OPEN) | (pool.state[:used] == CLOSED)
+        scaled = float(pool.bound[:used][leaf].max(initial=-np.inf))
+        if status == "infeasible" and leaf.any():
+            status = "limit"
+        theta = best_x * program.radius if np.isfinite(best[0]) else None
+        return Solution(
+            status=status,
+            theta=theta,
+            value=-np.inf if theta is None else float(program.objective @ theta),
+            bound=scaled * size if scaled > -np.inf else -np.inf,
+            nodes=int(counters[SOLVED]),
+            seconds=time.perf_counter() - began,
+            certificate=self._certificate(size) if certificate else None,
+        )
+
+    # ------------------------------------------------------------------ inside
+
+    def _scale(self) -> None:
+        """The program in the unit ball, every row a unit vector."""
+        program = self.program
+        radius, d = program.radius, program.dimension
+        length = float(np.linalg.norm(program.objective))
+        norms = np.linalg.norm(program.rows, axis=1)
+        forms = program.forms.reshape(-1, d + 1)
+        self._row_norms, self._form_norms = norms, np.linalg.norm(forms[:, 1:], axis=1)
+        row_scale, scale = radius * norms, radius * self._form_norms
+        unit = _over(program.rows, row_scale / radius if radius > 0 else row_scale)
+        self._rows = Rows(
+            c=program.objective / length if length * radius > 0 else np.zeros(d),
+            a=unit if radius > 0 else np.zeros_like(unit),
+            hi=_over(program.rhs, row_scale),
+            f=_over(forms[:, 1:], self._form_norms) if radius > 0 else np.zeros((len(forms), d)),
+            centre=-_over(forms[:, 0], scale),
+            scale=scale,
+        )
+
+    def _grow(self, heap: Any) -> tuple[Pool, Any]:
+        larger = _make_pool(2 * len(self._pool.bound), self.program.dimension)
+        for old, new in zip(self._pool, larger, strict=True):
+            new[: len(old)] = old
+        self._pool = larger
+        return larger, np.concatenate([heap, np.zeros_like(heap)])
+
+    def _certificate(self, size: float) -> Certificate:
+        """The tree with the multipliers of its leaves, in the units of the program."""
+        pool, used = self._pool, int(self._counters[NODES])
+        alternatives = self.program.alternatives
+        state = pool.state[:used]
+        length = size / self.program.radius if self.program.radius > 0 else 0.0
+        ends: list[int] = [0]
+        index: list[int] = []
+        value: list[float] = []
+        for node in range(used):
+            if state[node] != INNER:
+                edges = self._edges(node)
+                factor = 1.0 if state[node] == VOID else length
+                for i in range(pool.count[node]):
+                    name, y = int(pool.row[node, i]), float(pool.y[node, i])
+                    if y == 0.0 or factor == 0.0:
+                        continue
+                    norm = self._row_norms[name] if name >= 0 else self._form_norms[-1 - name]
+                    y *= factor / (norm if norm > 0 and self.program.radius > 0 else 1.0)
+                    index.append(name if name >= 0 else -edges[-1 - name])
+                    value.append(y if name >= 0 else y * float(pool.side[node, i]))
+            ends.append(len(index))
+        bound = pool.bound[:used] * size
+        bound[state == INNER] = np.nan
+        bound[state == VOID] = -np.inf
+        form = pool.form[:used].astype(np.int64)
+        return Certificate(
+            parent=pool.parent[:used].astype(np.int64),
+            form=np.where(form < 0, -1, form // alternatives),
+            choice=np.where(form < 0, -1, form % alternatives),
+            width=pool.width[:used].copy(),
+            bound=bound,
+            start=np.array(ends, dtype=np.int64),
+            index=np.array(index, dtype=np.int64),
+            value=np.array(value, dtype=np.float64),
+        )
+
+    def _edges(self, node: int) -> dict[int, int]:
+        """For each form with a slab on the path to a node, the node whose edge has the narrowest one."""
+        edges: dict[int, int] = {}
+        pool = self._pool
+        while node > 0:
+            form = int(pool.form[node])
+            if form not in edges or pool.width[node] < pool.width[edges[form]]:
+                edges[form] = node
+            node = int(pool.parent[node])
+        return edges
+
+
+def solve(
+    program: Program,
+    gap: float = 1e-9,
+    time_limit: float | None = None,
+    node_limit: int | None = None,
+    certificate: bool = False,
+) -> Solution:
+    """The optimum of a program with a proof of its bound; see the package for the mathematics."""
+    return Search(program).solve(gap, time_limit, node_limit, certificate)
+
+
+def _check_limits(gap: float, time_limit: float | None, node_limit: int | None) -> None:
+    if not 0 <= gap < np.inf:
+        raise ProgramError(f"gap must be a finite number >= 0, got {gap!r}")
+    if time_limit is not None and not time_limit >= 0:
+        raise ProgramError(f"time_limit must be a number of seconds >= 0 or None, got {time_limit!r}")
+    if node_limit is not None and not node_limit >= 1:
+        raise ProgramError(f"node_limit must be a number of nodes >= 1 or None, got {node_limit!r}")
+
+
+def _over(x: Any, norm: Any) -> NDArray[np.float64]:
+    """x / norm row by row; rows of norm zero stay as they are."""
+    safe = np.where(norm > 0, norm, 1.0)
+    return np.ascontiguousarray(x / (safe[:, None] if x.ndim == 2 else safe))
+
+
+def _make_pool(capacity: int, d: int) -> Pool:
+    return Pool(
+        parent=np.zeros(capacity, dtype=np.int32),
+        form=np.zeros(capacity, dtype=np.int32),
+        width=np.zeros(capacity),
+        bound=np.zeros(capacity),
+        t=np.zeros(capacity),
+        state=np.zeros(capacity, dtype=np.int8),
+        count=np.zeros(capacity, dtype=np.int32),
+        row=np.zeros((capacity, d + 1), dtype=np.int32),
+        side=np.zeros((capacity, d + 1), dtype=np.int8),
+        y=np.zeros((capacity, d + 1)),
+    )
+
+
+def _make_keep(d: int) -> Keep:
+    vectors = [np.zeros(d + 1) for _ in range(3)]
+    return Keep(
+        q=np.zeros((d, d)),
+        r=np.zeros((d, d)),
+        row=np.zeros(d + 1, dtype=np.int64),
+        side=vectors[0],
+        equal=np.zeros(d + 1, dtype=np.bool_),
+        b=vectors[1],
+        y=vectors[2],
+        x=np.zeros(d),
+    )
+
+
+def _make_trial(slots: int, alternatives: int, d: int) -> Trial:
+    shape = (slots, alternatives)
+    return Trial(
+        kind=np.zeros(shape, dtype=np.int64),
+        bound=np.zeros(shape),
+        t=np.zeros(shape),
+        width=np.zeros(shape),
+        count=np.zeros(shape, dtype=np.int64),
+        row=np.zeros((*shape, d + 1), dtype=np.int64),
+        side=np.zeros((*shape, d + 1)),
+        y=np.zeros((*shape, d + 1)),
+    )
