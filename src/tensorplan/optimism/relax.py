@@ -42,16 +42,17 @@ MARGIN = 1e-13
 BOUNDED, EMPTY = 0, 1
 
 
-_STAMP = "".join(hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(Path(__file__).parent.glob("*.py")))
+_COMPILED = (Path(__file__).parent / name for name in ("relax.py", "search.py"))
+_STAMP = "".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in _COMPILED)
 
 
 def compiled(function: F) -> F:
     """The function, compiled when first called; the machine code is kept on disk.
 
     Numba would keep code that calls into another file when only that file changes, so the stamp by which it recognises
-    what it has kept is a hash of all files of this package.
+    what it has kept is a hash of all files with compiled functions.
     """
-    dispatcher = numba.njit(cache=True, error_model="numpy")(function)
+    dispatcher = numba.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function)
     dispatcher._cache._cache_file._source_stamp = _STAMP
     return dispatcher  # type: ignore[no-any-return]
 
@@ -92,6 +93,14 @@ class Desk(NamedTuple):
     """Multipliers, (d + 1,)."""
     x: NDArray[np.float64]
     """The point, (d,)."""
+    cq: NDArray[np.float64]
+    """Coordinates of c in the basis, (d + 1,)."""
+    xq: NDArray[np.float64]
+    """Coordinates of x0 in the basis, (d + 1,)."""
+    pc: NDArray[np.float64]
+    """P c, (d,)."""
+    x0: NDArray[np.float64]
+    """The point of least norm with all active rows tight, (d,)."""
     u: NDArray[np.float64]
     """Scratch, (d + 1,)."""
     w: NDArray[np.float64]
@@ -112,7 +121,7 @@ class Desk(NamedTuple):
 
 def make_desk(d: int, forms: int, rows: int) -> Desk:
     """Working memory for a program of that size."""
-    vector = [np.zeros(d + 1) for _ in range(7)]
+    vector = [np.zeros(d + 1) for _ in range(8)]
     return Desk(
         q=np.zeros((d, d)),
         r=np.zeros((d, d)),
@@ -122,9 +131,13 @@ def make_desk(d: int, forms: int, rows: int) -> Desk:
         b=vector[1],
         y=vector[2],
         x=np.zeros(d),
-        u=vector[3],
-        w=vector[4],
-        z=vector[5],
+        cq=vector[3],
+        xq=vector[4],
+        pc=np.zeros(d),
+        x0=np.zeros(d),
+        u=vector[5],
+        w=vector[6],
+        z=vector[7],
         n=np.zeros(d),
         half=np.full(forms, np.inf),
         path=np.zeros(forms + 1, dtype=np.int64),
@@ -143,13 +156,29 @@ def dot(a: Any, b: Any) -> float:
 
 
 @compiled
+def clear(rows: Rows, desk: Desk) -> None:
+    """No active rows: x0 = 0 and P c = c."""
+    for h in range(len(desk.x)):
+        desk.pc[h] = rows.c[h]
+        desk.x0[h] = 0.0
+
+
+@compiled
 def push(desk: Desk, k: int, row: int, side: float, b: float, equal: bool, y: float, norm: float) -> None:
     """Make the row in n the k-th active one; u holds its coordinates in the basis, z / norm the new direction."""
+    d = len(desk.x)
+    rest, along = b, 0.0
     for i in range(k):
         desk.r[i, k] = desk.u[i]
+        rest -= desk.u[i] * desk.xq[i]
     desk.r[k, k] = norm
-    for i in range(len(desk.x)):
-        desk.q[k, i] = desk.z[i] / norm
+    for h in range(d):
+        desk.q[k, h] = desk.z[h] / norm
+        along += desk.q[k, h] * desk.pc[h]
+    desk.cq[k], desk.xq[k] = along, rest / norm
+    for h in range(d):
+        desk.pc[h] -= along * desk.q[k, h]
+        desk.x0[h] += desk.xq[k] * desk.q[k, h]
     desk.row[k], desk.side[k], desk.b[k], desk.equal[k], desk.y[k] = row, side, b, equal, y
 
 
@@ -175,6 +204,13 @@ def drop(desk: Desk, k: int, j: int) -> None:
             top, low = q[i, h], q[i + 1, h]
             q[i, h] = cos * top + sin * low
             q[i + 1, h] = cos * low - sin * top
+        top, low = desk.cq[i], desk.cq[i + 1]
+        desk.cq[i], desk.cq[i + 1] = cos * top + sin * low, cos * low - sin * top
+        top, low = desk.xq[i], desk.xq[i + 1]
+        desk.xq[i], desk.xq[i + 1] = cos * top + sin * low, cos * low - sin * top
+    for h in range(d):
+        desk.pc[h] += desk.cq[k - 1] * q[k - 1, h]
+        desk.x0[h] -= desk.xq[k - 1] * q[k - 1, h]
 
 
 @compiled
@@ -185,7 +221,8 @@ def split(desk: Desk, k: int) -> float:
         desk.z[i] = desk.n[i]
     for i in range(k):
         desk.u[i] = 0.0
-    for _ in range(2):  # a second pass removes what rounding left of the first
+    rest = 1.0
+    for _ in range(2):
         for i in range(k):
             s = 0.0
             for h in range(d):
@@ -193,7 +230,10 @@ def split(desk: Desk, k: int) -> float:
             desk.u[i] += s
             for h in range(d):
                 desk.z[h] -= s * desk.q[i, h]
-    return np.sqrt(_square(desk.z, d))
+        rest = np.sqrt(_square(desk.z, d))
+        if rest > 0.1:  # else much has cancelled, and a second pass removes what rounding left
+            break
+    return rest
 
 
 @compiled
@@ -215,38 +255,15 @@ def back_substitute(desk: Desk, k: int, v: Any) -> None:
 
 
 @compiled
-def forward_substitute(desk: Desk, k: int, v: Any) -> None:
-    """v <- R^{-T} v."""
-    for i in range(k):
-        s = v[i]
-        for h in range(i):
-            s -= desk.r[h, i] * v[h]
-        v[i] = s / desk.r[i, i]
-
-
-@compiled
-def place(rows: Rows, desk: Desk, k: int, t: float) -> tuple[float, float]:
-    """x(t) and y(t) for the active rows as they are; returns ‖x0‖² and ‖P c‖.
-
-    Leaves the coordinates of c in u, those of x0 in w and P c in z.
-    """
+def place(desk: Desk, k: int, t: float) -> tuple[float, float]:
+    """x(t) and y(t) for the active rows as they are; returns ‖x0‖² and ‖P c‖."""
     d = len(desk.x)
-    for i in range(d):
-        desk.n[i] = rows.c[i]
-    rest = split(desk, k)
-    for i in range(k):
-        desk.w[i] = desk.b[i]
-    forward_substitute(desk, k, desk.w)
     for h in range(d):
-        desk.x[h] = t * desk.z[h]
-    square = 0.0
+        desk.x[h] = desk.x0[h] + t * desk.pc[h]
     for i in range(k):
-        square += desk.w[i] * desk.w[i]
-        desk.y[i] = t * desk.u[i] - desk.w[i]
-        for h in range(d):
-            desk.x[h] += desk.w[i] * desk.q[i, h]
+        desk.y[i] = t * desk.cq[i] - desk.xq[i]
     back_substitute(desk, k, desk.y)
-    return square, rest
+    return _square(desk.x0, d), np.sqrt(_square(desk.pc, d))
 
 
 @compiled
@@ -384,10 +401,10 @@ def project(rows: Rows, desk: Desk, k: int, everything: bool) -> tuple[int, int]
 
 
 @compiled
-def drop_negative(rows: Rows, desk: Desk, k: int, t: float) -> int:
+def drop_negative(desk: Desk, k: int, t: float) -> int:
     """Take rows out until every multiplier at t is >= 0; returns how many are left, x and y placed."""
     while True:
-        place(rows, desk, k, t)
+        place(desk, k, t)
         low, j = -1e-13, -1
         for i in range(k):
             if desk.y[i] < low and not desk.equal[i]:
@@ -426,11 +443,11 @@ def relax(rows: Rows, desk: Desk, k: int, t: float, everything: bool) -> tuple[i
     low, high = 0.0, np.inf
     lp = False
     for _ in range(100):
-        k = drop_negative(rows, desk, k, t)
+        k = drop_negative(desk, k, t)
         kind, k = project(rows, desk, k, everything)
         if kind == EMPTY:
             return EMPTY, k, -np.inf, t
-        square, rest = place(rows, desk, k, t)
+        square, rest = place(desk, k, t)
         norm = square + t * t * rest * rest
         if norm > 1.0:
             high = min(high, t)
@@ -442,7 +459,7 @@ def relax(rows: Rows, desk: Desk, k: int, t: float, everything: bool) -> tuple[i
             break
         if rest <= DEPENDENT:  # c is in the span of the active rows: x does not move with t
             for i in range(k):
-                desk.w[i] = desk.u[i]
+                desk.w[i] = desk.cq[i]
             back_substitute(desk, k, desk.w)
             event = np.inf
             for i in range(k):

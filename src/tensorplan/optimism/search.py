@@ -14,7 +14,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorplan.optimism.program import Certificate, Program, ProgramError, Solution
-from tensorplan.optimism.relax import DEPENDENT, EMPTY, Desk, Rows, compiled, dot, fetch, make_desk, push, relax, split
+from tensorplan.optimism.relax import (
+    DEPENDENT,
+    EMPTY,
+    Desk,
+    Rows,
+    clear,
+    compiled,
+    dot,
+    fetch,
+    make_desk,
+    push,
+    relax,
+    split,
+)
 
 SATISFIED = 1e-9
 """A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball)."""
@@ -69,6 +82,10 @@ class Keep(NamedTuple):
     b: NDArray[np.float64]
     y: NDArray[np.float64]
     x: NDArray[np.float64]
+    cq: NDArray[np.float64]
+    xq: NDArray[np.float64]
+    pc: NDArray[np.float64]
+    x0: NDArray[np.float64]
 
 
 # ------------------------------------------------------------------------------------------ compiled
@@ -141,6 +158,7 @@ def load(rows: Rows, desk: Desk, pool: Pool, node: int) -> int:
         add_slab(rows, desk, pool.form[walk], pool.width[walk])
         walk = pool.parent[walk]
     k, d = 0, len(desk.x)
+    clear(rows, desk)
     for i in range(pool.count[node]):
         if k == d:
             break
@@ -177,10 +195,10 @@ def keep(desk: Desk, copy: Keep, k: int, back: bool) -> None:
     for i in range(k):
         if back:
             desk.row[i], desk.side[i], desk.equal[i] = copy.row[i], copy.side[i], copy.equal[i]
-            desk.b[i], desk.y[i] = copy.b[i], copy.y[i]
+            desk.b[i], desk.y[i], desk.cq[i], desk.xq[i] = copy.b[i], copy.y[i], copy.cq[i], copy.xq[i]
         else:
             copy.row[i], copy.side[i], copy.equal[i] = desk.row[i], desk.side[i], desk.equal[i]
-            copy.b[i], copy.y[i] = desk.b[i], desk.y[i]
+            copy.b[i], copy.y[i], copy.cq[i], copy.xq[i] = desk.b[i], desk.y[i], desk.cq[i], desk.xq[i]
         for h in range(d):
             if back:
                 desk.q[i, h] = copy.q[i, h]
@@ -190,9 +208,9 @@ def keep(desk: Desk, copy: Keep, k: int, back: bool) -> None:
                 copy.r[h, i] = desk.r[h, i]
     for h in range(d):
         if back:
-            desk.x[h] = copy.x[h]
+            desk.x[h], desk.pc[h], desk.x0[h] = copy.x[h], copy.pc[h], copy.x0[h]
         else:
-            copy.x[h] = desk.x[h]
+            copy.x[h], copy.pc[h], copy.x0[h] = desk.x[h], desk.pc[h], desk.x0[h]
 
 
 @compiled
@@ -216,36 +234,56 @@ def violation(rows: Rows, desk: Desk, tol: Any, product: bool, alternatives: int
 
 
 @compiled
-def widths(rows: Rows, desk: Desk, tol: Any, product: bool, alternatives: int, i: int, out: Any) -> None:
-    """Half-widths of the children's slabs: tol, or for a product t_a = |l_a| (tol / Π_b |l_b|)^(1/A).
+def size_of(rows: Rows, x: Any, f: int) -> float:
+    """|l_f| at x, in the program's units."""
+    return abs(dot(rows.f[f], x) - rows.centre[f]) * (rows.scale[f] if rows.scale[f] > 0.0 else 1.0)
 
-    Constant factors of a product are left out of the root: no θ changes them.  Widths are rounded up, so that their
-    product is not below tol.
+
+@compiled
+def share(rows: Rows, x: Any, goal: float, first: int, out: Any) -> None:
+    """t_a = |l_a(x)| (goal / Π_b |l_b(x)|)^(1/A), rounded so that their product is not below the goal.
+
+    No θ changes a constant factor: it gets a little less than its size, which excludes it, and the others get the rest.
     """
-    first = i * alternatives
+    total, moving = 1.0, 0
+    for a in range(len(out)):
+        out[a] = size_of(rows, x, first + a)
+        if rows.scale[first + a] > 0.0:
+            moving += 1
+        else:
+            out[a] *= 1.0 - 1e-9
+        total *= out[a]
+    if moving == 0 or goal == 0.0:
+        for a in range(len(out)):
+            out[a] = min(out[a], goal ** (1.0 / len(out)) * (1.0 + 1e-14))
+        return
+    ratio = (goal / total) ** (1.0 / moving) * (1.0 + 1e-14)
+    for a in range(len(out)):
+        if rows.scale[first + a] > 0.0:
+            out[a] *= ratio
+
+
+@compiled
+def widths(
+    rows: Rows, desk: Desk, tol: Any, product: bool, first: int, i: int, best: Any, best_x: Any, out: Any
+) -> None:
+    """Half-widths of the slabs of the children that branch on disjunction i, none of which contains x.
+
+    For a product any t with Π t_a = tol will do.  Those of the best point found so far, when they exclude x, close the
+    gap between the two at once; the others only lead there step by step.
+    """
     if not product:
-        for a in range(alternatives):
+        for a in range(len(out)):
             out[a] = tol[i]
         return
-    total, moving = 1.0, 0
-    for a in range(alternatives):
-        f = first + a
-        scale = rows.scale[f] if rows.scale[f] > 0.0 else 1.0
-        out[a] = abs(dot(rows.f[f], desk.x) - rows.centre[f]) * scale
-        total *= out[a]
-        moving += rows.scale[f] > 0.0
-    ratio = (tol[i] / total) ** (1.0 / max(moving, 1))
-    for a in range(alternatives):
-        if rows.scale[first + a] > 0.0:
-            out[a] *= ratio * (1.0 + 1e-14)
-        elif tol[i] > 0.0 and moving > 0:
-            out[a] *= 1.0 - 1e-9  # a constant that is too large is excluded, and the others make up for it
-        else:
-            out[a] = min(out[a] * (1.0 - 1e-9), tol[i])
-    if moving > 0 and tol[i] > 0.0:
-        for a in range(alternatives):
-            if rows.scale[first + a] > 0.0:
-                out[a] *= 1.0 + 2e-9 * (alternatives - moving)
+    if best[0] > -np.inf and tol[i] > 0.0:
+        share(rows, best_x, tol[i], first, out)
+        excluded = True
+        for a in range(len(out)):
+            excluded = excluded and out[a] < size_of(rows, desk.x, first + a)
+        if excluded:
+            return
+    share(rows, desk.x, tol[i], first, out)
 
 
 @compiled
@@ -262,9 +300,11 @@ def try_children(
     k: int,
     t: float,
     counters: Any,
+    best: Any,
+    best_x: Any,
 ) -> None:
     """Solve the children of a branching on i into a slot of ``trial``; the desk holds the parent before and after."""
-    widths(rows, desk, tol, product, alternatives, i, trial.width[slot])
+    widths(rows, desk, tol, product, i * alternatives, i, best, best_x, trial.width[slot])
     for a in range(alternatives):
         form = i * alternatives + a
         before = add_slab(rows, desk, form, trial.width[slot, a])
@@ -295,6 +335,8 @@ def choose(
     candidates: int,
     counters: Any,
     branch: Any,
+    best: Any,
+    best_x: Any,
 ) -> int:
     """The slot of the branching to make, branch[slot] its disjunction; -1 when no disjunction is violated.
 
@@ -317,9 +359,9 @@ def choose(
     if found == 0:
         return -1
     found = min(found, candidates)
-    best, slot = -1.0, 0
+    top, slot = -1.0, 0
     for j in range(found):
-        try_children(rows, desk, copy, trial, j, tol, product, alternatives, branch[j], k, t, counters)
+        try_children(rows, desk, copy, trial, j, tol, product, alternatives, branch[j], k, t, counters, best, best_x)
         score, alive = 1.0, 0
         for a in range(alternatives):
             value = trial.bound[j, a]
@@ -328,8 +370,8 @@ def choose(
             else:
                 score *= max(bound - value, 1e-9)
                 alive += 1
-        if score > best:
-            best, slot = score, j
+        if score > top:
+            top, slot = score, j
         if alive <= 1:
             return j
     return slot
@@ -388,7 +430,22 @@ def work(
             continue
         keep(desk, copy, k, False)
         slot = choose(
-            rows, desk, copy, trial, tol, product, alternatives, k, t, bound, floor, candidates, counters, branch
+            rows,
+            desk,
+            copy,
+            trial,
+            tol,
+            product,
+            alternatives,
+            k,
+            t,
+            bound,
+            floor,
+            candidates,
+            counters,
+            branch,
+            best,
+            best_x,
         )
         if slot < 0:
             value = dot(rows.c, desk.x)
@@ -428,7 +485,7 @@ def work(
                 push_heap(heap, counters, pool.bound, child)
                 if pool.bound[child] > top:
                     top, deepest = pool.bound[child], child
-        if best[0] == -np.inf and counters[POPS] % 64 <= 1:
+        if product or (best[0] == -np.inf and counters[POPS] % 64 <= 1):
             counters[DIVE] = deepest
     return GOING
 
@@ -496,7 +553,9 @@ class Search:
         status = "limit"
         steps = 8
         while True:
-            scaled_gap = gap * max(1.0, abs(best[0]) * size if np.isfinite(best[0]) else 1.0) / size if size > 0 else gap
+            scaled_gap = (
+                gap * max(1.0, abs(best[0]) * size if np.isfinite(best[0]) else 1.0) / size if size > 0 else gap
+            )
             state = work(
                 self._rows,
                 program.tol,
@@ -660,7 +719,7 @@ def _make_pool(capacity: int, d: int) -> Pool:
 
 
 def _make_keep(d: int) -> Keep:
-    vectors = [np.zeros(d + 1) for _ in range(3)]
+    vectors = [np.zeros(d + 1) for _ in range(5)]
     return Keep(
         q=np.zeros((d, d)),
         r=np.zeros((d, d)),
@@ -670,6 +729,10 @@ def _make_keep(d: int) -> Keep:
         b=vectors[1],
         y=vectors[2],
         x=np.zeros(d),
+        cq=vectors[3],
+        xq=vectors[4],
+        pc=np.zeros(d),
+        x0=np.zeros(d),
     )
 
 

@@ -30,7 +30,6 @@ FEASIBLE = 1e-7
 """A θ may exceed a constraint by this much of the largest value its left-hand side has on the ball."""
 
 _TINY = float(np.finfo(np.float64).tiny)
-_LARGEST = float(np.finfo(np.float64).max)
 _EPS = float(np.finfo(np.float64).eps)
 _BLOCK = 1 << 21
 
@@ -283,7 +282,7 @@ def _check_leaves(terms: _Terms, leaves: _Leaves, exact: bool) -> float:
         upper = np.nextafter(value + doubt, math.inf)
         size = np.abs(leaves.claim) + terms.scale + _TINY
         allowed = CLAIM * size + np.fmin(doubt, DOUBT * size)
-        agrees = (np.abs(value - leaves.claim) <= CLAIM * size) & (doubt <= DOUBT * size) & np.isfinite(upper)
+        agrees = (np.abs(value - leaves.claim) <= CLAIM * size) & (doubt <= CLAIM * size) & np.isfinite(upper + size)
         clear = np.where(leaves.empty, upper < 0, agrees)
     for t in range(len(clear)) if exact else np.flatnonzero(~clear).tolist():
         upper[t] = _check_exactly(terms, leaves, t, float(allowed[t]))
@@ -343,10 +342,7 @@ def _norms(vectors: Array) -> Array:
 
 
 def _check_exactly(terms: _Terms, leaves: _Leaves, t: int, allowed: float) -> float:
-    """The right-hand side of (*) at leaf t, s + √q with rational s and q, rounded up; -inf if it is empty as claimed.
-
-    s + √q <= V is decided as V - s >= 0 and q <= (V - s)², so nothing is rounded before the answer is.
-    """
+    """The right-hand side of (*) of leaf t, s + √q for rational s, q, rounded up; -inf if it is empty, as claimed."""
     s, q = _right_side(terms, leaves, t)
     node, claim = leaves.node[t], float(leaves.claim[t])
     if claim == -math.inf:
@@ -354,10 +350,10 @@ def _check_exactly(terms: _Terms, leaves: _Leaves, t: int, allowed: float) -> fl
             return -math.inf
         raise CertificateError(f"leaf {node} claims to be empty but its multipliers prove only 0 <= {_shown(s, q)}")
     slack = Fraction(allowed) if math.isfinite(allowed) else Fraction(0)
-    high, low = Fraction(claim) + slack - s, Fraction(claim) - slack - s
-    if (high < 0 or q > high * high) or (low > 0 and q < low * low):
+    low, high = Fraction(claim) - slack, Fraction(claim) + slack
+    if not _at_most(s, q, high) or (low > s and q < (low - s) ** 2):
         raise CertificateError(f"leaf {node} claims {claim:.12g} but its multipliers prove {_shown(s, q)}")
-    return _round_up(s + _root_up(q))
+    return _round_up(s, q)
 
 
 def _right_side(terms: _Terms, leaves: _Leaves, t: int) -> tuple[Fraction, Fraction]:
@@ -385,20 +381,26 @@ def _dyadic(values: Array) -> tuple[NDArray[Any], int]:
 
 
 def _root_up(q: Fraction) -> Fraction:
-    """A rational number >= √q, at most 2^-100 of it too large."""
-    if not q:
-        return q
+    """A rational number >= √q, at most 2^-100 of it too large, and √q itself when that is rational."""
+    top, bottom = math.isqrt(q.numerator), math.isqrt(q.denominator)
+    if top**2 == q.numerator and bottom**2 == q.denominator:
+        return Fraction(top, bottom)
     shift = max(0, 110 + (q.denominator.bit_length() - q.numerator.bit_length()) // 2)
     return Fraction(math.isqrt((q.numerator << 2 * shift) // q.denominator) + 1, 1 << shift)
 
 
-def _round_up(number: Fraction) -> float:
-    """The smallest float >= number."""
+def _at_most(s: Fraction, q: Fraction, limit: Fraction) -> bool:
+    """Whether s + √q <= limit: squared, so that nothing is rounded."""
+    return limit >= s and q <= (limit - s) ** 2
+
+
+def _round_up(s: Fraction, q: Fraction) -> float:
+    """A float >= s + √q, at most 2^-100 √q and the distance of two floats too large."""
     try:
-        nearest = float(number)
+        nearest = float(s + _root_up(q))
     except OverflowError:
-        return math.inf if number > 0 else -_LARGEST
-    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+        return math.inf
+    return nearest if _at_most(s, q, Fraction(nearest)) else math.nextafter(nearest, math.inf)
 
 
 def _shown(s: Fraction, q: Fraction) -> str:
@@ -441,8 +443,8 @@ def _check_theta(program: Program, solution: Solution, confirmed: float) -> None
     with np.errstate(all="ignore"):
         _check_feasible(program, theta)
         reached = float(program.objective @ theta)
-    size = abs(value) + _scale(program) + _TINY
-    if not abs(value - reached) <= CLAIM * size:
+    size = abs(reached) + _scale(program) + _TINY
+    if not abs(value - reached) <= CLAIM * size < math.inf:
         raise CertificateError(f"the solution claims the value {value:.12g} but theta has {reached:.12g}")
     # theta is feasible up to FEASIBLE only, so its value may pass the bound by as much.
     if not value <= confirmed + FEASIBLE * size:
