@@ -71,7 +71,9 @@ class Rows(NamedTuple):
     centre: NDArray[np.float64]
     """The slab of form k with half-width w is |<f_k, x> - centre_k| <= w / scale_k, (n A,)."""
     scale: NDArray[np.float64]
-    """(n A,); 0 for a constant form, of which the centre is then minus the constant."""
+    """(n A,); for a constant form its absolute value (1 when that is 0)."""
+    moves: NDArray[np.bool_]
+    """Whether a form depends on x, (n A,)."""
 
 
 class Desk(NamedTuple):

@@ -32,6 +32,9 @@ from tensorplan.optimism.relax import (
 SATISFIED = 1e-9
 """A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball)."""
 
+PRODUCT = 1e-8
+"""A product may exceed its tolerance by this fraction of it."""
+
 OPEN, INNER, CLOSED, VOID = 0, 1, 2, 3
 
 GOING, DONE, FULL = 0, 1, 2
@@ -56,6 +59,13 @@ class Pool(NamedTuple):
     row: NDArray[np.int32]
     side: NDArray[np.int8]
     y: NDArray[np.float64]
+
+
+class Heap(NamedTuple):
+    """Open nodes; some may be listed twice, or be closed by now."""
+
+    node: NDArray[np.int64]
+    key: NDArray[np.float64]
 
 
 class Trial(NamedTuple):
@@ -92,37 +102,37 @@ class Keep(NamedTuple):
 
 
 @compiled
-def push_heap(heap: Any, counters: Any, bound: Any, node: int) -> None:
-    """Insert a node into the heap, largest bound on top."""
+def push_heap(heap: Heap, counters: Any, node: int, key: float) -> None:
+    """Insert a node into the heap, the largest key on top.
+
+    The key is the bound when the node is put there.  The bound may fall while it waits; the order must not notice.
+    """
     i = counters[HEAP]
     counters[HEAP] += 1
-    heap[i] = node
-    while i > 0:
+    while i > 0 and heap.key[(i - 1) // 2] < key:
         up = (i - 1) // 2
-        if bound[heap[up]] >= bound[heap[i]]:
-            break
-        heap[up], heap[i] = heap[i], heap[up]
+        heap.node[i], heap.key[i] = heap.node[up], heap.key[up]
         i = up
+    heap.node[i], heap.key[i] = node, key
 
 
 @compiled
-def pop_heap(heap: Any, counters: Any, bound: Any) -> int:
-    """Take the node with the largest bound."""
-    top = heap[0]
+def pop_heap(heap: Heap, counters: Any) -> int:
+    """Take the node with the largest key."""
+    top = heap.node[0]
     counters[HEAP] -= 1
     size = counters[HEAP]
-    heap[0] = heap[size]
+    node, key = heap.node[size], heap.key[size]
     i = 0
-    while True:
+    while 2 * i + 1 < size:
         child = 2 * i + 1
-        if child >= size:
-            break
-        if child + 1 < size and bound[heap[child + 1]] > bound[heap[child]]:
+        if child + 1 < size and heap.key[child + 1] > heap.key[child]:
             child += 1
-        if bound[heap[i]] >= bound[heap[child]]:
+        if heap.key[child] <= key:
             break
-        heap[child], heap[i] = heap[i], heap[child]
+        heap.node[i], heap.key[i] = heap.node[child], heap.key[child]
         i = child
+    heap.node[i], heap.key[i] = node, key
     return int(top)
 
 
@@ -130,7 +140,7 @@ def pop_heap(heap: Any, counters: Any, bound: Any) -> int:
 def add_slab(rows: Rows, desk: Desk, form: int, width: float) -> float:
     """Give the form a slab of that width, or a narrower one; returns the half-width that it had."""
     before = desk.half[form]
-    half = width / rows.scale[form] if rows.scale[form] > 0.0 else width
+    half = width / rows.scale[form]
     if half < before:
         if before == np.inf:
             desk.path[desk.path[-1]] = form
@@ -221,22 +231,21 @@ def violation(rows: Rows, desk: Desk, tol: Any, product: bool, alternatives: int
         total, smallest = 1.0, np.inf
         for f in range(first, first + alternatives):
             off = abs(dot(rows.f[f], desk.x) - rows.centre[f])
-            total *= off * (rows.scale[f] if rows.scale[f] > 0.0 else 1.0)
+            total *= off * rows.scale[f]
             smallest = min(smallest, off)
-        return smallest if total > tol[i] * (1.0 + 1e-9) and smallest > SATISFIED else 0.0
+        return smallest if total > tol[i] * (1.0 + PRODUCT) and smallest > SATISFIED else 0.0
     least = np.inf
     for f in range(first, first + alternatives):
         if desk.half[f] < np.inf:
             return 0.0
-        scale = rows.scale[f] if rows.scale[f] > 0.0 else 1.0
-        least = min(least, abs(dot(rows.f[f], desk.x) - rows.centre[f]) - tol[i] / scale)
+        least = min(least, abs(dot(rows.f[f], desk.x) - rows.centre[f]) - tol[i] / rows.scale[f])
     return least if least > SATISFIED else 0.0
 
 
 @compiled
 def size_of(rows: Rows, x: Any, f: int) -> float:
     """|l_f| at x, in the program's units."""
-    return abs(dot(rows.f[f], x) - rows.centre[f]) * (rows.scale[f] if rows.scale[f] > 0.0 else 1.0)
+    return abs(dot(rows.f[f], x) - rows.centre[f]) * rows.scale[f]
 
 
 @compiled
@@ -248,7 +257,7 @@ def share(rows: Rows, x: Any, goal: float, first: int, out: Any) -> None:
     total, moving = 1.0, 0
     for a in range(len(out)):
         out[a] = size_of(rows, x, first + a)
-        if rows.scale[first + a] > 0.0:
+        if rows.moves[first + a]:
             moving += 1
         else:
             out[a] *= 1.0 - 1e-9
@@ -259,7 +268,7 @@ def share(rows: Rows, x: Any, goal: float, first: int, out: Any) -> None:
         return
     ratio = (goal / total) ** (1.0 / moving) * (1.0 + 1e-14)
     for a in range(len(out)):
-        if rows.scale[first + a] > 0.0:
+        if rows.moves[first + a]:
             out[a] *= ratio
 
 
@@ -388,7 +397,7 @@ def work(
     copy: Keep,
     trial: Trial,
     pool: Pool,
-    heap: Any,
+    heap: Heap,
     counters: Any,
     best: Any,
     best_x: Any,
@@ -398,18 +407,19 @@ def work(
     """Some steps of the search: GOING, DONE when the bounds have met, or FULL when the pool must grow."""
     branch = np.zeros(candidates, dtype=np.int64)
     for _ in range(steps):
-        if counters[NODES] + alternatives > len(pool.bound):
+        if counters[NODES] + alternatives > len(pool.bound) or counters[HEAP] + alternatives > len(heap.node):
             return FULL
         floor = best[0] + gap
-        if counters[DIVE] >= 0:
+        diving = counters[DIVE] >= 0
+        if diving:
             node = counters[DIVE]
             counters[DIVE] = -1
         else:
-            while counters[HEAP] > 0 and pool.state[heap[0]] != OPEN:
-                pop_heap(heap, counters, pool.bound)
-            if counters[HEAP] == 0 or pool.bound[heap[0]] <= floor:
+            while counters[HEAP] > 0 and pool.state[heap.node[0]] != OPEN:
+                pop_heap(heap, counters)
+            if counters[HEAP] == 0 or heap.key[0] <= floor:
                 return DONE
-            node = pop_heap(heap, counters, pool.bound)
+            node = pop_heap(heap, counters)
             counters[POPS] += 1
         old = pool.bound[node]
         k = load(rows, desk, pool, node)
@@ -425,8 +435,8 @@ def work(
         if bound <= floor:
             pool.state[node] = CLOSED
             continue
-        if bound < old and counters[HEAP] > 0 and bound < pool.bound[heap[0]] and pool.state[heap[0]] == OPEN:
-            push_heap(heap, counters, pool.bound, node)
+        if not diving and bound < old - 1e-12 and counters[HEAP] > 0 and bound < heap.key[0]:
+            push_heap(heap, counters, node, bound)
             continue
         keep(desk, copy, k, False)
         slot = choose(
@@ -482,7 +492,7 @@ def work(
                 pool.state[child] = CLOSED
             else:
                 pool.state[child] = OPEN
-                push_heap(heap, counters, pool.bound, child)
+                push_heap(heap, counters, child, pool.bound[child])
                 if pool.bound[child] > top:
                     top, deepest = pool.bound[child], child
         if product or (best[0] == -np.inf and counters[POPS] % 64 <= 1):
@@ -543,12 +553,12 @@ class Search:
             desk.hot[-1] += 1
             desk.is_hot[j] = True
         best, best_x = np.array([-np.inf]), np.zeros(d)
-        heap = np.zeros(len(pool.bound), dtype=np.int64)
+        heap = _make_heap(2 * len(pool.bound))
         counters[HEAP], counters[SOLVED], counters[POPS], counters[DIVE] = 0, 0, 0, -1
         leaves = np.flatnonzero((pool.state[: counters[NODES]] == OPEN) | (pool.state[: counters[NODES]] == CLOSED))
         for node in leaves:
             pool.state[node] = OPEN
-            push_heap(heap, counters, pool.bound, node)
+            push_heap(heap, counters, node, pool.bound[node])
         copy, trial = _make_keep(d), _make_trial(self.candidates, alternatives, d)
         status = "limit"
         steps = 8
@@ -611,22 +621,27 @@ class Search:
         forms = program.forms.reshape(-1, d + 1)
         self._row_norms, self._form_norms = norms, np.linalg.norm(forms[:, 1:], axis=1)
         row_scale, scale = radius * norms, radius * self._form_norms
+        moves = scale > 0
+        scale = np.where(moves, scale, np.abs(forms[:, 0]))
+        scale[scale == 0] = 1.0
         unit = _over(program.rows, row_scale / radius if radius > 0 else row_scale)
         self._rows = Rows(
             c=program.objective / length if length * radius > 0 else np.zeros(d),
             a=unit if radius > 0 else np.zeros_like(unit),
             hi=_over(program.rhs, row_scale),
             f=_over(forms[:, 1:], self._form_norms) if radius > 0 else np.zeros((len(forms), d)),
-            centre=-_over(forms[:, 0], scale),
+            centre=-forms[:, 0] / scale,
             scale=scale,
+            moves=moves,
         )
 
-    def _grow(self, heap: Any) -> tuple[Pool, Any]:
-        larger = _make_pool(2 * len(self._pool.bound), self.program.dimension)
-        for old, new in zip(self._pool, larger, strict=True):
+    def _grow(self, heap: Heap) -> tuple[Pool, Heap]:
+        """Twice the room."""
+        pool, wider = _make_pool(2 * len(self._pool.bound), self.program.dimension), _make_heap(2 * len(heap.node))
+        for old, new in zip((*self._pool, *heap), (*pool, *wider), strict=True):
             new[: len(old)] = old
-        self._pool = larger
-        return larger, np.concatenate([heap, np.zeros_like(heap)])
+        self._pool = pool
+        return pool, wider
 
     def _certificate(self, size: float) -> Certificate:
         """The tree with the multipliers of its leaves, in the units of the program."""
@@ -716,6 +731,10 @@ def _make_pool(capacity: int, d: int) -> Pool:
         side=np.zeros((capacity, d + 1), dtype=np.int8),
         y=np.zeros((capacity, d + 1)),
     )
+
+
+def _make_heap(capacity: int) -> Heap:
+    return Heap(node=np.zeros(capacity, dtype=np.int64), key=np.zeros(capacity))
 
 
 def _make_keep(d: int) -> Keep:

@@ -25,7 +25,7 @@ from tensorplan.optimism.program import Array, Certificate, CertificateError, In
 CLAIM = 1e-9
 """A claimed number may be off by this much of |claim| + B ‖c‖: claims are floating-point evaluations."""
 DOUBT = 1e-6
-"""... and by the worst rounding of a plain evaluation of its leaf, never more than this much of |claim| + B ‖c‖."""
+"""A leaf may be off by the worst rounding of a plain evaluation too, but not by more than this much of the same."""
 FEASIBLE = 1e-7
 """A θ may exceed a constraint by this much of the largest value its left-hand side has on the ball."""
 
