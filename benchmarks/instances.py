@@ -53,7 +53,7 @@ def tensorplan_run(problem: tp.Problem, optimise: Optimise) -> Iterator[Program]
         phi = problem.state_features(state, stage)
         return [phi, -phi], [high, -low]
 
-    program = Program(problem.state_features(start, 0), problem.bound, *see(start, 0))  # type: ignore[arg-type]
+    program = Program(problem.state_features(start, 0), problem.bound, *see(start, 0))
     while True:
         yield program
         theta = optimise(program)
@@ -140,7 +140,7 @@ def conflict(shape: Conflict) -> Program:
     rows = _unit(rng, shape.rows, d)
     rhs = rows @ planted + rng.uniform(0, 0.5, shape.rows)
     forms = np.concatenate([offsets[:, :, None], slopes], axis=2)
-    return Program(_unit(rng, d), 1.0, rows, rhs, forms, np.float64(shape.tol))  # type: ignore[arg-type]
+    return Program(_unit(rng, d), 1.0, rows, rhs, forms, np.float64(shape.tol))
 
 
 def _unit(rng: np.random.Generator, *shape: int) -> Array:

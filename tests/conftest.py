@@ -3,6 +3,7 @@ from pathlib import Path
 
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE / "optimism")]
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")

@@ -21,6 +21,7 @@ _WHERE = {
     "tensorplan.planners.uct": "UCT",
     "tensorplan.planners.registry": "make_planner",
     "tensorplan.loop": "run",
+    "tensorplan.optimism": "CertificateError ProgramError",
     "tensorplan.lab.judge": "Verdict judge",
     "tensorplan.lab.stats": "Interval query_cost",
     "tensorplan.lab.compare": "compare",
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from tensorplan.lab.stats import Interval as Interval
     from tensorplan.lab.stats import query_cost as query_cost
     from tensorplan.loop import run as run
+    from tensorplan.optimism import CertificateError as CertificateError
+    from tensorplan.optimism import ProgramError as ProgramError
     from tensorplan.planners.baselines import Oracle as Oracle
     from tensorplan.planners.baselines import RandomPlanner as RandomPlanner
     from tensorplan.planners.registry import make_planner as make_planner

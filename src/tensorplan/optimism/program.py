@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ class CertificateError(ValueError):
     """A certificate that does not prove what it claims; one sentence says where."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Program:
     """maximise <objective, θ>  over  ‖θ‖ <= radius,  rows θ <= rhs,  and one disjunction per i (see the package).
 
@@ -35,59 +35,66 @@ class Program:
 
     objective: Array
     radius: float
-    rows: Array = field(default=None)  # type: ignore[assignment]
-    rhs: Array = field(default=None)  # type: ignore[assignment]
-    forms: Array = field(default=None)  # type: ignore[assignment]
-    tol: Array = field(default=0.0)  # type: ignore[assignment]
-    product: bool = False
+    rows: Array
+    rhs: Array
+    forms: Array
+    tol: Array
+    product: bool
 
-    def __post_init__(self) -> None:
-        objective = _numbers("objective", self.objective)
-        if objective.ndim != 1 or not objective.size:
-            raise ProgramError(f"objective must be a vector (d,), got shape {objective.shape}")
-        d = objective.size
-        if isinstance(self.radius, bool) or not isinstance(self.radius, int | float | np.integer | np.floating):
-            raise ProgramError(f"radius must be a number, got {self.radius!r}")
-        if not 0 <= self.radius < math.inf:
-            raise ProgramError(f"radius must be finite and not negative, got {self.radius!r}")
-        rows = np.zeros((0, d)) if self.rows is None else _numbers("rows", self.rows)
-        rhs = np.zeros(0) if self.rhs is None else _numbers("rhs", self.rhs)
-        forms = np.zeros((0, 1, d + 1)) if self.forms is None else _numbers("forms", self.forms)
-        if (self.rows is None) != (self.rhs is None):
+    def __init__(
+        self,
+        objective: ArrayLike,
+        radius: float,
+        rows: ArrayLike | None = None,
+        rhs: ArrayLike | None = None,
+        forms: ArrayLike | None = None,
+        tol: ArrayLike = 0.0,
+        product: bool = False,
+    ) -> None:
+        c = _numbers("objective", objective)
+        if c.ndim != 1 or not c.size:
+            raise ProgramError(f"objective must be a vector (d,), got shape {c.shape}")
+        d = c.size
+        if isinstance(radius, bool) or not isinstance(radius, int | float | np.integer | np.floating):
+            raise ProgramError(f"radius must be a number, got {radius!r}")
+        if not 0 <= radius < math.inf:
+            raise ProgramError(f"radius must be finite and not negative, got {radius!r}")
+        if (rows is None) != (rhs is None):
             raise ProgramError("rows and rhs go together: one of them is missing")
-        if rows.ndim != 2 or rows.shape[1] != d:
-            raise ProgramError(f"rows must have shape (m, {d}), got {rows.shape}")
-        if rhs.shape != (len(rows),):
-            raise ProgramError(f"rhs must have shape ({len(rows)},), got {rhs.shape}")
-        if forms.ndim != 3 or forms.shape[2] != d + 1:
-            raise ProgramError(f"forms must have shape (n, A, {d + 1}), got {forms.shape}")
-        if len(forms) and forms.shape[1] == 0:
+        g = np.zeros((0, d)) if rows is None else _numbers("rows", rows)
+        h = np.zeros(0) if rhs is None else _numbers("rhs", rhs)
+        f = np.zeros((0, 1, d + 1)) if forms is None else _numbers("forms", forms)
+        if g.ndim != 2 or g.shape[1] != d:
+            raise ProgramError(f"rows must have shape (m, {d}), got {g.shape}")
+        if h.shape != (len(g),):
+            raise ProgramError(f"rhs must have shape ({len(g)},), got {h.shape}")
+        if f.ndim != 3 or f.shape[2] != d + 1:
+            raise ProgramError(f"forms must have shape (n, A, {d + 1}), got {f.shape}")
+        if f.shape[1] == 0:
             raise ProgramError("forms have A = 0 alternatives: no θ can satisfy a disjunction of nothing")
-        tol = _numbers("tol", self.tol)
-        if tol.shape not in ((), (len(forms),)):
-            raise ProgramError(f"tol must be a number or have shape ({len(forms)},), got {tol.shape}")
-        if (tol < 0).any():
-            raise ProgramError(f"tol must not be negative, got {tol[tol < 0].flat[0]:g}")
-        for name, value in (
-            ("objective", objective),
-            ("radius", float(self.radius)),
-            ("rows", rows),
-            ("rhs", rhs),
-            ("forms", forms),
-            ("tol", np.broadcast_to(tol, (len(forms),)).astype(np.float64)),
-            ("product", bool(self.product)),
-        ):
-            object.__setattr__(self, name, value)
+        t = _numbers("tol", tol)
+        if t.shape not in ((), (len(f),)):
+            raise ProgramError(f"tol must be a number or have shape ({len(f)},), got {t.shape}")
+        if (t < 0).any():
+            raise ProgramError(f"tol must not be negative, got {float(t[t < 0].flat[0])!r}")
+        set_ = object.__setattr__
+        set_(self, "objective", c)
+        set_(self, "radius", float(radius))
+        set_(self, "rows", g)
+        set_(self, "rhs", h)
+        set_(self, "forms", f)
+        set_(self, "tol", np.broadcast_to(t, (len(f),)).astype(np.float64))
+        set_(self, "product", bool(product))
 
     @property
     def dimension(self) -> int:
         """d."""
-        return self.objective.size
+        return int(self.objective.size)
 
     @property
     def alternatives(self) -> int:
         """A."""
-        return self.forms.shape[1]
+        return int(self.forms.shape[1])
 
     def extend(
         self,
@@ -97,7 +104,7 @@ class Program:
         tol: ArrayLike = 0.0,
     ) -> Program:
         """The program with more rows and disjunctions behind those it has."""
-        more = Program(self.objective, self.radius, rows, rhs, forms, tol, self.product)  # type: ignore[arg-type]
+        more = Program(self.objective, self.radius, rows, rhs, forms, tol, self.product)
         if len(more.forms) and len(self.forms) and more.alternatives != self.alternatives:
             raise ProgramError(f"forms have A = {more.alternatives}, those of the program A = {self.alternatives}")
         return Program(
@@ -116,8 +123,8 @@ class Certificate:
     """A proof of an upper bound: a tree of branchings with multipliers at its leaves.
 
     Node 0 is the root, the whole ball with all rows; parents come before their children.  The edge into node k > 0
-    adds the slab |l_{i,a}(θ)| <= width[k] with (i, a) = (form[k], choice[k]).  The children of an inner node branch on one i,
-    have each a once, and widths that no feasible θ can exceed in all a.  Each leaf is closed by multipliers y,
+    adds the slab |l_{i,a}(θ)| <= width[k] with (i, a) = (form[k], choice[k]).  The children of an inner node branch on
+    one i, have each a once, and widths that no feasible θ can exceed in all a.  Each leaf is closed by multipliers y,
     entries start[k] .. start[k+1]-1 of (index, value): index j >= 0 is row j, and y >= 0; index -e < 0 is the slab of
     node e on the path to the leaf, and y may have any sign.
     """
@@ -147,7 +154,7 @@ class Certificate:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
             if not isinstance(data, dict) or data.get("format") != FORMAT:
                 raise CertificateError(f"{path} is not a file of the format {FORMAT!r}")
-            parts = {
+            parts: dict[str, Any] = {
                 name: np.array([_number(v) for v in data[name]], dtype=kind) for name, kind in _CERTIFICATE.items()
             }
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -174,7 +181,7 @@ class Solution:
     """What is known of a program, and why the search stopped."""
 
     status: str
-    """``"optimal"``: bound - value <= gap; ``"infeasible"``: no θ satisfies it; ``"limit"``: stopped before."""
+    """``"optimal"``: bound - value <= gap; ``"infeasible"``: no θ; ``"limit"``: time, nodes or digits ran out."""
     theta: Array | None
     """The best feasible θ found, None when there is none."""
     value: float

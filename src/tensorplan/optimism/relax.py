@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
@@ -36,8 +36,8 @@ VIOLATED = 1e-11
 DEPENDENT = 1e-9
 """A row whose part outside of the span of the active rows is shorter than this counts as dependent on them."""
 
-MARGIN = 1e-13
-"""Relative allowance for the rounding of a bound; the sum of its terms has a relative error well below it."""
+UNIT = 2.3e-16
+"""Twice the unit roundoff.  A sum of n products has a relative error, against the sum of their sizes, below n UNIT."""
 
 BOUNDED, EMPTY = 0, 1
 
@@ -52,9 +52,9 @@ def compiled(function: F) -> F:
     Numba would keep code that calls into another file when only that file changes, so the stamp by which it recognises
     what it has kept is a hash of all files with compiled functions.
     """
-    dispatcher = numba.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function)
+    dispatcher: Any = numba.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function)
     dispatcher._cache._cache_file._source_stamp = _STAMP
-    return dispatcher  # type: ignore[no-any-return]
+    return cast(F, dispatcher)
 
 
 class Rows(NamedTuple):
@@ -272,7 +272,7 @@ def place(desk: Desk, k: int, t: float) -> tuple[float, float]:
 def find_violated(rows: Rows, desk: Desk, everything: bool, given_up: Any, gave: int) -> tuple[int, float, float]:
     """The most violated row: its name, its side, and by how much (0 when there is none).
 
-    Slabs and hot rows come first; the others are looked at only when those are all satisfied and ``everything`` is wanted.
+    Slabs and hot rows come first; the others are looked at only when those hold and ``everything`` is wanted.
     """
     worst, name, side = VIOLATED, 0, 0.0
     for p in range(desk.path[-1]):
@@ -301,10 +301,10 @@ def find_violated(rows: Rows, desk: Desk, everything: bool, given_up: Any, gave:
 
 @compiled
 def _listed(names: Any, count: int, name: int) -> bool:
+    found = False
     for i in range(count):
-        if names[i] == name:
-            return True
-    return False
+        found = found or names[i] == name
+    return found
 
 
 @compiled
@@ -326,7 +326,7 @@ def prove_empty(rows: Rows, desk: Desk, k: int) -> bool:
     """Whether b·y + ‖Aᵀy‖ < 0 for the multipliers of the first k entries: then no x in the ball satisfies the rows."""
     d = len(desk.x)
     for h in range(d):
-        desk.x[h] = 0.0
+        desk.z[h] = 0.0
     total, size = 0.0, 0.0
     for i in range(k):
         if desk.y[i] < 0.0 and not desk.equal[i]:
@@ -335,8 +335,8 @@ def prove_empty(rows: Rows, desk: Desk, k: int) -> bool:
         size += abs(desk.y[i]) * (abs(desk.b[i]) + 1.0)
         fetch(rows, desk, desk.row[i], desk.side[i])
         for h in range(d):
-            desk.x[h] += desk.y[i] * desk.n[h]
-    return total + np.sqrt(dot(desk.x, desk.x)) < -MARGIN * size
+            desk.z[h] += desk.y[i] * desk.n[h]
+    return bool(total + np.sqrt(_square(desk.z, d)) < -(2 * k + d + 8) * UNIT * size)
 
 
 @compiled
@@ -371,14 +371,11 @@ def project(rows: Rows, desk: Desk, k: int, everything: bool) -> tuple[int, int]
                 for i in range(k):
                     desk.u[i] = desk.y[i]  # kept in case that the proof fails
                     desk.y[i] = -desk.w[i]
-                saved = desk.x.copy()
                 desk.row[k], desk.side[k], desk.b[k], desk.equal[k], desk.y[k] = name, side, b, equal, 1.0
                 if prove_empty(rows, desk, k + 1):
                     return EMPTY, k + 1
                 for i in range(k):
                     desk.y[i] = desk.u[i]
-                for h in range(d):
-                    desk.x[h] = saved[h]
                 if gave == len(given_up):
                     return BOUNDED, k
                 given_up[gave] = name
@@ -432,7 +429,7 @@ def dual_bound(rows: Rows, desk: Desk, k: int) -> float:
         fetch(rows, desk, desk.row[i], desk.side[i])
         for h in range(d):
             desk.z[h] -= desk.y[i] * desk.n[h]
-    return total + np.sqrt(_square(desk.z, d)) + MARGIN * size
+    return float(total + np.sqrt(_square(desk.z, d)) + (2 * k + d + 8) * UNIT * size)
 
 
 @compiled
@@ -442,7 +439,7 @@ def relax(rows: Rows, desk: Desk, k: int, t: float, everything: bool) -> tuple[i
     BOUNDED: x maximises <c, x>, y are multipliers for c, and the bound follows from them.  EMPTY: the rows and
     multipliers on the desk prove that there is no x, and the bound is -inf.
     """
-    low, high = 0.0, np.inf
+    d, low, high = len(desk.x), 0.0, np.inf
     lp = False
     for _ in range(100):
         k = drop_negative(desk, k, t)
@@ -458,6 +455,17 @@ def relax(rows: Rows, desk: Desk, k: int, t: float, everything: bool) -> tuple[i
         if t == 0.0 and norm > 1.0:
             if prove_empty(rows, desk, k):
                 return EMPTY, k, -np.inf, t
+            # The polyhedron does no more than touch the ball.  Multipliers grow like 1/t, and so does their rounding;
+            # what the bound misses by stopping at t > 0 is t ‖P c‖²/2.  Take the t at which the two are equal.
+            size = 1.0
+            for i in range(k):
+                size += abs(desk.y[i]) * (abs(desk.b[i]) + 1.0)
+            t = min(1e-3, np.sqrt(2.0 * (2 * k + d + 8) * UNIT * size) / max(rest, 1e-9))
+            k = drop_negative(desk, k, t)
+            kind, k = project(rows, desk, k, everything)
+            if kind == EMPTY:
+                return EMPTY, k, -np.inf, t
+            place(desk, k, t)
             break
         if rest <= DEPENDENT:  # c is in the span of the active rows: x does not move with t
             for i in range(k):
@@ -483,14 +491,7 @@ def relax(rows: Rows, desk: Desk, k: int, t: float, everything: bool) -> tuple[i
         elif not low < goal < high:
             goal = 2.0 * max(low, 1e-3) if high == np.inf else 0.5 * (low + high)
         t = goal
-    if lp:
-        for i in range(k):
-            desk.y[i] = desk.w[i]
-    elif t > 0.0:
-        for i in range(k):
-            desk.y[i] /= t
-    else:
-        for i in range(k):
-            desk.y[i] = 0.0
+    for i in range(k):
+        desk.y[i] = desk.w[i] if lp else desk.y[i] / t
     bound = dual_bound(rows, desk, k)
     return BOUNDED, k, bound, t

@@ -1,7 +1,7 @@
 """The search: pop the node with the largest bound, bound it again, branch on a violated disjunction.
 
-A node is its parent plus one slab; it keeps its active rows and multipliers, so that it can be taken up where it was left
-and be proved afterwards.  The nodes that are not inner ones always cover the feasible set, whatever rows and
+A node is its parent plus one slab; it keeps its active rows and multipliers, so that it can be taken up where it was
+left and be proved afterwards.  The nodes that are not inner ones always cover the feasible set, whatever rows and
 disjunctions are added later: the tree of one call is the starting point of the next.
 """
 
@@ -39,10 +39,15 @@ OPEN, INNER, CLOSED, VOID = 0, 1, 2, 3
 
 GOING, DONE, FULL = 0, 1, 2
 
-NODES, HEAP, SOLVED, DIVE, POPS = range(5)
+NODES, HEAP, SOLVED, DIVE, DIVED, POPS = range(6)
 """Places in the array of counters."""
 
-CANDIDATES = 8
+TINY = 1e-300
+
+LONGEST_DIVE = 64
+"""Steps down before the search goes back to the node with the largest bound."""
+
+CANDIDATES = 4
 """Disjunctions that are tried before one is branched on."""
 
 
@@ -55,7 +60,7 @@ class Pool(NamedTuple):
     bound: NDArray[np.float64]
     t: NDArray[np.float64]
     state: NDArray[np.int8]
-    count: NDArray[np.int32]
+    active: NDArray[np.int32]
     row: NDArray[np.int32]
     side: NDArray[np.int8]
     y: NDArray[np.float64]
@@ -75,7 +80,7 @@ class Trial(NamedTuple):
     bound: NDArray[np.float64]
     t: NDArray[np.float64]
     width: NDArray[np.float64]
-    count: NDArray[np.int64]
+    active: NDArray[np.int64]
     row: NDArray[np.int64]
     side: NDArray[np.float64]
     y: NDArray[np.float64]
@@ -169,7 +174,7 @@ def load(rows: Rows, desk: Desk, pool: Pool, node: int) -> int:
         walk = pool.parent[walk]
     k, d = 0, len(desk.x)
     clear(rows, desk)
-    for i in range(pool.count[node]):
+    for i in range(pool.active[node]):
         if k == d:
             break
         name, side = int(pool.row[node, i]), float(pool.side[node, i])
@@ -193,7 +198,7 @@ def _activate(rows: Rows, desk: Desk, k: int, name: int, side: float) -> int:
 @compiled
 def store(desk: Desk, pool: Pool, node: int, k: int, bound: float, t: float) -> None:
     """Keep active rows, multipliers, bound and t of the node on the desk."""
-    pool.bound[node], pool.t[node], pool.count[node] = bound, t, k
+    pool.bound[node], pool.t[node], pool.active[node] = bound, t, k
     for i in range(k):
         pool.row[node, i], pool.side[node, i], pool.y[node, i] = desk.row[i], desk.side[i], desk.y[i]
 
@@ -243,9 +248,21 @@ def violation(rows: Rows, desk: Desk, tol: Any, product: bool, alternatives: int
 
 
 @compiled
+def is_feasible(rows: Rows, desk: Desk) -> bool:
+    """Whether x satisfies the ball, all rows and the slabs of the node, which may have been hard to solve."""
+    worst = np.sqrt(dot(desk.x, desk.x)) - 1.0
+    for p in range(desk.path[-1]):
+        f = desk.path[p]
+        worst = max(worst, abs(dot(rows.f[f], desk.x) - rows.centre[f]) - desk.half[f])
+    for j in range(len(rows.hi)):
+        worst = max(worst, dot(rows.a[j], desk.x) - rows.hi[j])
+    return bool(worst <= 10.0 * SATISFIED)
+
+
+@compiled
 def size_of(rows: Rows, x: Any, f: int) -> float:
     """|l_f| at x, in the program's units."""
-    return abs(dot(rows.f[f], x) - rows.centre[f]) * rows.scale[f]
+    return float(abs(dot(rows.f[f], x) - rows.centre[f]) * rows.scale[f])
 
 
 @compiled
@@ -320,7 +337,7 @@ def try_children(
         kind, count, bound, new_t = relax(rows, desk, k, t, False)
         counters[SOLVED] += 1
         trial.kind[slot, a], trial.bound[slot, a], trial.t[slot, a] = kind, bound, new_t
-        trial.count[slot, a] = count
+        trial.active[slot, a] = count
         for j in range(count):
             trial.row[slot, a, j], trial.side[slot, a, j] = desk.row[j], desk.side[j]
             trial.y[slot, a, j] = desk.y[j]
@@ -421,6 +438,7 @@ def work(
                 return DONE
             node = pop_heap(heap, counters)
             counters[POPS] += 1
+            counters[DIVED] = 0
         old = pool.bound[node]
         k = load(rows, desk, pool, node)
         kind, k, bound, t = relax(rows, desk, k, pool.t[node], True)
@@ -458,14 +476,12 @@ def work(
             best_x,
         )
         if slot < 0:
-            value = dot(rows.c, desk.x)
-            norm = np.sqrt(dot(desk.x, desk.x))
-            if norm > 1.0:
-                value /= norm
-            if value > best[0]:
+            norm = max(1.0, np.sqrt(dot(desk.x, desk.x)))
+            value = dot(rows.c, desk.x) / norm
+            if value > best[0] and is_feasible(rows, desk):
                 best[0] = value
                 for h in range(len(desk.x)):
-                    best_x[h] = desk.x[h] / max(norm, 1.0)
+                    best_x[h] = desk.x[h] / norm
             pool.state[node] = CLOSED
             continue
         pool.state[node] = INNER
@@ -477,13 +493,13 @@ def work(
             pool.width[child] = trial.width[slot, a]
             if trial.kind[slot, a] == EMPTY or trial.bound[slot, a] < bound:
                 pool.bound[child], pool.t[child] = trial.bound[slot, a], trial.t[slot, a]
-                pool.count[child] = trial.count[slot, a]
-                for j in range(trial.count[slot, a]):
+                pool.active[child] = trial.active[slot, a]
+                for j in range(trial.active[slot, a]):
                     pool.row[child, j], pool.side[child, j] = trial.row[slot, a, j], trial.side[slot, a, j]
                     pool.y[child, j] = trial.y[slot, a, j]
             else:  # the parent's multipliers prove no less
-                pool.bound[child], pool.t[child], pool.count[child] = bound, pool.t[node], pool.count[node]
-                for j in range(pool.count[node]):
+                pool.bound[child], pool.t[child], pool.active[child] = bound, pool.t[node], pool.active[node]
+                for j in range(pool.active[node]):
                     pool.row[child, j], pool.side[child, j] = pool.row[node, j], pool.side[node, j]
                     pool.y[child, j] = pool.y[node, j]
             if trial.kind[slot, a] == EMPTY:
@@ -495,8 +511,9 @@ def work(
                 push_heap(heap, counters, child, pool.bound[child])
                 if pool.bound[child] > top:
                     top, deepest = pool.bound[child], child
-        if product or (best[0] == -np.inf and counters[POPS] % 64 <= 1):
+        if counters[DIVED] < LONGEST_DIVE and (product or (best[0] == -np.inf and counters[POPS] % 64 <= 1)):
             counters[DIVE] = deepest
+            counters[DIVED] += 1
     return GOING
 
 
@@ -506,8 +523,8 @@ def work(
 class Search:
     """A program that grows, and the tree that proves its bound.
 
-    ``solve`` may be called again after ``extend``: rows and disjunctions only shrink the feasible set, so every leaf and
-    every bound remains valid.
+    ``solve`` may be called again after ``extend``: rows and disjunctions only shrink the feasible set, so every leaf
+    and every bound remains valid.
     """
 
     def __init__(self, program: Program, *, candidates: int = CANDIDATES) -> None:
@@ -516,7 +533,7 @@ class Search:
         self.incumbent: NDArray[np.float64] | None = None
         self._scale()
         self._pool = _make_pool(1024, program.dimension)
-        self._counters = np.zeros(5, dtype=np.int64)
+        self._counters = np.zeros(6, dtype=np.int64)
         self._counters[DIVE] = -1
         self._counters[NODES] = 1
         self._pool.parent[0], self._pool.form[0] = -1, -1
@@ -556,16 +573,13 @@ class Search:
         heap = _make_heap(2 * len(pool.bound))
         counters[HEAP], counters[SOLVED], counters[POPS], counters[DIVE] = 0, 0, 0, -1
         leaves = np.flatnonzero((pool.state[: counters[NODES]] == OPEN) | (pool.state[: counters[NODES]] == CLOSED))
-        for node in leaves:
+        for node in leaves.tolist():
             pool.state[node] = OPEN
             push_heap(heap, counters, node, pool.bound[node])
         copy, trial = _make_keep(d), _make_trial(self.candidates, alternatives, d)
         status = "limit"
         steps = 8
         while True:
-            scaled_gap = (
-                gap * max(1.0, abs(best[0]) * size if np.isfinite(best[0]) else 1.0) / size if size > 0 else gap
-            )
             state = work(
                 self._rows,
                 program.tol,
@@ -580,7 +594,7 @@ class Search:
                 counters,
                 best,
                 best_x,
-                max(scaled_gap, 4e-13),
+                self._allowed(gap, best[0] * size if size > 0 else 0.0) / max(size, TINY),
                 steps,
             )
             if state == DONE:
@@ -597,14 +611,19 @@ class Search:
         used = int(counters[NODES])
         leaf = (pool.state[:used] == OPEN) | (pool.state[:used] == CLOSED)
         scaled = float(pool.bound[:used][leaf].max(initial=-np.inf))
+        theta = best_x * program.radius if np.isfinite(best[0]) else None
+        value = -np.inf if theta is None else float(program.objective @ theta)
+        bound = scaled * size if scaled > -np.inf else -np.inf
+        # What was found must bear the status out, whatever made the search stop.
         if status == "infeasible" and leaf.any():
             status = "limit"
-        theta = best_x * program.radius if np.isfinite(best[0]) else None
+        if status == "optimal" and bound - value > 1.01 * self._allowed(gap, value):
+            status = "limit"
         return Solution(
             status=status,
             theta=theta,
-            value=-np.inf if theta is None else float(program.objective @ theta),
-            bound=scaled * size if scaled > -np.inf else -np.inf,
+            value=value,
+            bound=bound,
             nodes=int(counters[SOLVED]),
             seconds=time.perf_counter() - began,
             certificate=self._certificate(size) if certificate else None,
@@ -635,10 +654,16 @@ class Search:
             moves=moves,
         )
 
+    def _allowed(self, gap: float, value: float) -> float:
+        """The difference between bound and value that counts as none."""
+        size = self.program.radius * float(np.linalg.norm(self.program.objective))
+        return max(gap * max(1.0, abs(value) if np.isfinite(value) else 0.0), 4e-13 * size)
+
     def _grow(self, heap: Heap) -> tuple[Pool, Heap]:
         """Twice the room."""
         pool, wider = _make_pool(2 * len(self._pool.bound), self.program.dimension), _make_heap(2 * len(heap.node))
-        for old, new in zip((*self._pool, *heap), (*pool, *wider), strict=True):
+        arrays: list[tuple[Any, Any]] = [*zip(self._pool, pool, strict=True), *zip(heap, wider, strict=True)]
+        for old, new in arrays:
             new[: len(old)] = old
         self._pool = pool
         return pool, wider
@@ -656,7 +681,7 @@ class Search:
             if state[node] != INNER:
                 edges = self._edges(node)
                 factor = 1.0 if state[node] == VOID else length
-                for i in range(pool.count[node]):
+                for i in range(pool.active[node]):
                     name, y = int(pool.row[node, i]), float(pool.y[node, i])
                     if y == 0.0 or factor == 0.0:
                         continue
@@ -726,7 +751,7 @@ def _make_pool(capacity: int, d: int) -> Pool:
         bound=np.zeros(capacity),
         t=np.zeros(capacity),
         state=np.zeros(capacity, dtype=np.int8),
-        count=np.zeros(capacity, dtype=np.int32),
+        active=np.zeros(capacity, dtype=np.int32),
         row=np.zeros((capacity, d + 1), dtype=np.int32),
         side=np.zeros((capacity, d + 1), dtype=np.int8),
         y=np.zeros((capacity, d + 1)),
@@ -762,7 +787,7 @@ def _make_trial(slots: int, alternatives: int, d: int) -> Trial:
         bound=np.zeros(shape),
         t=np.zeros(shape),
         width=np.zeros(shape),
-        count=np.zeros(shape, dtype=np.int64),
+        active=np.zeros(shape, dtype=np.int64),
         row=np.zeros((*shape, d + 1), dtype=np.int64),
         side=np.zeros((*shape, d + 1)),
         y=np.zeros((*shape, d + 1)),

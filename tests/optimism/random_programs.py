@@ -1,0 +1,87 @@
+"""Random programs, and their optimum by exhaustive enumeration with another solver."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+from tensorplan.optimism import Program
+
+
+def random_program(rng, *, dims=(1, 6), alternatives=(2, 4), most=100, product=False):
+    """A program and a planted θ* that satisfies it (None where nothing was planted)."""
+    d = int(rng.integers(dims[0], dims[1] + 1))
+    a = int(rng.integers(alternatives[0], alternatives[1] + 1))
+    n = int(rng.integers(0, int(math.log(most) / math.log(a)) + 1))
+    m = int(rng.integers(0, 9))
+    radius = float(rng.choice([0.5, 1.0, 3.0]))
+    star = rng.normal(size=d)
+    star *= radius * rng.random() ** 0.5 / np.linalg.norm(star)
+    rows = rng.normal(size=(m, d))
+    rhs = rows @ star + rng.random(m) * rng.choice([0.0, 1.0])
+    forms = rng.normal(size=(n, a, d + 1))
+    tol = rng.choice([0.0, 0.1]) * rng.random(n)
+    planted = rng.random() < 0.7
+    if planted:
+        for i in range(n):
+            choice = rng.integers(a)
+            forms[i, choice, 0] = -forms[i, choice, 1:] @ star
+    if n and rng.random() < 0.2:
+        forms[0, 0, 1:] = 0.0 if planted is False else forms[0, 0, 1:]
+    return Program(rng.normal(size=d), radius, rows, rhs, forms, tol, product), star if planted else None
+
+
+def convex_optimum(program, slabs):
+    """max <c, θ> over ball, rows and the given slabs (i, a, width) by Clarabel; -inf when empty, NaN when it fails."""
+    d = program.dimension
+    equal, upper = [], [(row, bound) for row, bound in zip(program.rows, program.rhs, strict=True)]
+    for i, a, width in slabs:
+        constant, slope = program.forms[i, a, 0], program.forms[i, a, 1:]
+        if width == 0:
+            equal.append((slope, -constant))
+        else:
+            upper += [(slope, width - constant), (-slope, width + constant)]
+    blocks = [(row, b) for row, b in [*equal, *upper]]
+    matrix = np.vstack([*(np.array([row]) for row, _ in blocks), np.zeros((1, d)), -np.eye(d)])
+    rhs = np.array([b for _, b in blocks] + [program.radius] + [0.0] * d)
+    cones = [clarabel.ZeroConeT(len(equal)), clarabel.NonnegativeConeT(len(upper)), clarabel.SecondOrderConeT(d + 1)]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    solver = clarabel.DefaultSolver(
+        sparse.csc_matrix((d, d)), -program.objective, sparse.csc_matrix(matrix), rhs, cones, settings
+    )
+    result = solver.solve()
+    if "PrimalInfeasible" in str(result.status):
+        return -math.inf
+    return -result.obj_val if "Solved" in str(result.status) else math.nan
+
+
+def enumerate_optimum(program):
+    """The optimum of a slab program, every assignment of an alternative to each disjunction solved by Clarabel.
+
+    Also whether it succeeded at all of them: more equalities than unknowns, all of them true, are too much for it.
+    """
+    n, a = len(program.forms), program.alternatives
+    optima = [
+        convex_optimum(program, [(i, c, program.tol[i]) for i, c in enumerate(choice)])
+        for choice in itertools.product(range(a), repeat=n)
+    ]
+    return max((x for x in optima if not math.isnan(x)), default=-math.inf), not any(map(math.isnan, optima))
+
+
+def feasible(program, theta, slack=1e-7):
+    """Whether θ satisfies the program up to slack, written down anew."""
+    values = program.forms[:, :, 0] + program.forms[:, :, 1:] @ theta
+    if program.product:
+        held = np.abs(values.prod(axis=1)) <= program.tol * (1 + 1e-6) + slack
+    else:
+        held = np.abs(values).min(axis=1, initial=np.inf) <= program.tol + slack
+    return (
+        np.linalg.norm(theta) <= program.radius * (1 + 1e-9)
+        and (program.rows @ theta <= program.rhs + slack).all()
+        and held.all()
+    )
