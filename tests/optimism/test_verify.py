@@ -16,16 +16,20 @@ INTEGERS = ("parent", "form", "choice", "start", "index")
 
 
 def certificate(nodes, leaves):
-    """nodes: (parent, form, choice, width) of nodes 1, 2, ...; leaves: {node: (bound, {index: multiplier})}."""
+    """nodes: (parent, form, choice, low, high) of nodes 1, 2, ...; leaves: {node: (bound, {index: multiplier})}.
+
+    (parent, form, choice, width) stands for the range [-width, width].
+    """
     nodes = [(-1, -1, -1, 0.0), *nodes]
-    columns = list(zip(*nodes, strict=True))
+    columns = list(zip(*((*node[:3], -node[3], node[3]) if len(node) == 4 else node for node in nodes), strict=True))
     entries = [leaves.get(k, (NAN, {})) for k in range(len(nodes))]
     counts = [len(multipliers) for _, multipliers in entries]
     return Certificate(
         parent=np.array(columns[0], dtype=np.int64),
         form=np.array(columns[1], dtype=np.int64),
         choice=np.array(columns[2], dtype=np.int64),
-        width=np.array(columns[3], dtype=np.float64),
+        low=np.array(columns[3], dtype=np.float64),
+        high=np.array(columns[4], dtype=np.float64),
         bound=np.array([bound for bound, _ in entries], dtype=np.float64),
         start=np.cumsum([0, *counts], dtype=np.int64),
         index=np.array([j for _, multipliers in entries for j in multipliers], dtype=np.int64),
@@ -76,7 +80,8 @@ def right_side(program, proof, leaf, objective=None):
         else:
             line = program.forms[proof.form[-j], proof.choice[-j]]
             vector, offset = line[1:], Fraction(float(line[0]))
-            s += abs(y) * Fraction(float(proof.width[-j])) - y * offset
+            if y:
+                s += y * (Fraction(float(proof.high[-j] if y > 0 else proof.low[-j])) - offset)
         rest = [r - y * Fraction(float(v)) for r, v in zip(rest, vector, strict=True)]
     return s, Fraction(program.radius) ** 2 * sum(r * r for r in rest)
 
@@ -216,7 +221,217 @@ def test_a_multiplier_of_a_slab_higher_up_the_path():
     assert both(program, solution(certificate(nodes, leaves), "optimal", [1.0], 1.0)) == 1.0
     leaves[2] = (0.0, {-4: 1.0})
     wrong = refusal(program, solution(certificate(nodes, leaves), "optimal", [1.0], 1.0))
-    assert wrong == "leaf 2 has a multiplier for the slab of node 4, which is not on its path"
+    assert wrong == "leaf 2 has a multiplier for the range of node 4, which is not on its path"
+
+
+# ------------------------------------------------------------------------------------------------ splits by hand
+
+TIMES = Program([1.0], 4.0, forms=[[[0.0, 1.0], [-1.0, 1.0], [1.0, 1.0]]], tol=6.0, product=True)
+"""|θ (θ - 1) (θ + 1)| <= 6 on [-4, 4]: θ in [-2, 2]."""
+
+
+def times(sign=1.0):
+    """Split at θ = 9/4 (or -9/4); |θ| <= 2, |θ - 1| <= 1 and |θ + 1| <= 3 are a cover, and empty in the far half."""
+    far, s = (2, 2.25) if sign > 0 else (1, -2.25)
+    nodes = [(0, 0, 0, -INF, s), (0, 0, 0, s, INF)]
+    nodes += [(far, 0, a, w) for a, w in enumerate([2.0, 1.0, 3.0] if sign > 0 else [2.0, 3.0, 1.0])]
+    leaves = {3 - far: (2.25, {far - 3: sign})}
+    leaves |= {k: (-INF, {-k: sign, -far: -sign}) for k in (3, 4, 5)}
+    return solution(certificate(nodes, leaves), theta=[2.0 * sign], value=2.0)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_split_uses_either_end(sign):
+    program = dataclasses.replace(TIMES, objective=np.array([sign]))
+    assert both(program, times(sign)) == 2.25
+
+
+def test_a_split_through_the_optimum():
+    nodes = [(0, 0, 0, -INF, 2.0), (0, 0, 0, 2.0, INF), (2, 0, 0, 2.0), (2, 0, 1, 1.0), (2, 0, 2, 3.0)]
+    proof = certificate(nodes, {1: (2.0, {-1: 1.0}), **{k: (2.0, {-k: 1.0}) for k in (3, 4, 5)}})
+    assert both(TIMES, solution(proof, "optimal", [2.0], 2.0)) == 2.0
+    # the half [2, inf) touches each range in one point, which is not empty
+    proof = certificate(nodes, {1: (2.0, {-1: 1.0}), **{k: (-INF, {-k: 1.0, -2: -1.0}) for k in (3, 4, 5)}})
+    assert "leaf 3 claims to be empty but its multipliers prove only 0 <= 0" in refusal(TIMES, solution(proof))
+
+
+SQUARE = Program(
+    [1.0, 1.0],
+    4.0,
+    rows=[[-1.0, 0.0], [0.0, -1.0]],
+    rhs=[-1.0, -1.0],
+    forms=[[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 1.0]]],
+    tol=2.0,
+    product=True,
+)
+"""x, y >= 1 and |x y (x + y)| <= 2 is the point (1, 1)."""
+
+
+@pytest.mark.parametrize("s", [2.0, 1.5, 1.1, 1.001])
+def test_splits_and_covers_that_are_empty_close_a_product_in_the_plane(s):
+    # y >= s and x >= s are empty: x >= 1, y >= s and x + y >= 1 + s have a product above the tolerance
+    less = (2 / (s * (1 + s))) ** (1 / 3) * (1 + 1e-9)
+    nodes = [(0, 0, 1, -INF, s), (0, 0, 1, s, INF), (1, 0, 0, -INF, s), (1, 0, 0, s, INF)]
+    nodes += [(4, 0, a, w * less) for a, w in enumerate([s, 1.0, 1.0 + s])]
+    nodes += [(2, 0, a, w * less) for a, w in enumerate([1.0, s, 1.0 + s])]
+    leaves = {
+        3: (2 * s, {-1: 1.0, -3: 1.0}),
+        5: (-INF, {-5: 1.0, -4: -1.0}),
+        6: (-INF, {-6: 1.0, 1: 1.0}),
+        7: (-INF, {-7: 1.0, -4: -1.0, 1: 1.0}),
+        8: (-INF, {-8: 1.0, 0: 1.0}),
+        9: (-INF, {-9: 1.0, -2: -1.0}),
+        10: (-INF, {-10: 1.0, -2: -1.0, 0: 1.0}),
+    }
+    proof = certificate(nodes, leaves)
+    assert both(SQUARE, solution(proof, theta=[1.0, 1.0], value=2.0)) == 2 * s
+    narrow = dataclasses.replace(proof, low=proof.low.copy(), high=proof.high.copy())
+    narrow.high[9] *= 1 - 1e-8
+    narrow.low[9] *= 1 - 1e-8
+    assert "children of node 2 multiply to less than tol" in refusal(SQUARE, solution(narrow))
+    lost = dataclasses.replace(proof, value=np.where(proof.index == -4, 0.0, proof.value))
+    assert "leaf 5 claims to be empty" in refusal(SQUARE, solution(lost))
+
+
+def test_a_split_in_the_plane_off_the_axes():
+    # |x + y - 1| <= 1/4 on the disc of radius 2, split at x + y = 1; the range [3/4, 1] needs both edges
+    program = Program([1.0, 1.0], 2.0, forms=[[[-1.0, 1.0, 1.0]]], tol=0.25)
+    nodes = [(0, 0, 0, -INF, 0.0), (0, 0, 0, 0.0, INF), (1, 0, 0, 0.25), (2, 0, 0, 0.25)]
+    proof = certificate(nodes, {3: (1.0, {-1: 1.0}), 4: (1.25, {-4: 1.0})})
+    assert both(program, solution(proof, "optimal", [0.625, 0.625], 1.25)) == 1.25
+    downward = dataclasses.replace(program, objective=np.array([-1.0, -1.0]))
+    proof = certificate(nodes, {3: (-0.75, {-3: -1.0}), 4: (-1.0, {-2: -1.0})})
+    assert both(downward, solution(proof, "optimal", [0.375, 0.375], -0.75)) == -0.75
+
+
+@pytest.mark.parametrize("alternatives", [1, 2, 3])
+def test_splits_and_covers_are_told_apart(alternatives):
+    program = Program([1.0], 1.0, forms=np.tile([0.0, 1.0], (1, alternatives, 1)), tol=0.5)
+    cover = [(0, 0, a, 0.5) for a in range(alternatives)]
+    proof = certificate(cover, {k + 1: (0.5, {-k - 1: 1.0}) for k in range(alternatives)})
+    assert both(program, solution(proof, "optimal", [0.5], 0.5)) == 0.5
+    split = [(0, 0, 0, -INF, 0.0), (0, 0, 0, 0.0, INF)]
+    below = [(2, 0, a, 0.5) for a in range(alternatives)]
+    leaves = {1: (0.0, {-1: 1.0})} | {k + 3: (0.5, {-k - 3: 1.0}) for k in range(alternatives)}
+    assert both(program, solution(certificate(split + below, leaves), "optimal", [0.5], 0.5)) == 0.5
+    # two finite ranges of one alternative that cover the ball are neither
+    finite = [(0, 0, 0, -1.0, 0.0), (0, 0, 0, 0.0, 1.0)]
+    answer = solution(certificate(finite, {1: (0.0, {-1: 1.0}), 2: (1.0, {-2: 1.0})}))
+    kind = "each alternative once" if alternatives == 2 else f"2 children, a cover has {alternatives}"
+    assert kind in refusal(program, answer)
+    # nor is the whole line, once or twice
+    whole = [(0, 0, 0, -INF, INF), (0, 0, 0, -INF, INF)]
+    assert "children of node 0 have an infinite end" in refusal(
+        program, solution(certificate(whole, {1: (1.0, {}), 2: (1.0, {})}))
+    )
+    one = refusal(program, solution(certificate([(0, 0, 0, -INF, INF)], {1: (1.0, {})})))
+    assert one == "node 0 has 1 children, a split has 2"
+
+
+def test_the_children_of_a_split_need_not_follow_one_another():
+    nodes = [(0, 0, 0, -INF, 1.0), (1, 0, 0, -INF, 0.0), (0, 0, 0, 1.0, INF), (1, 0, 0, 0.0, INF)]
+    proof = certificate(nodes, {2: (0.0, {-2: 1.0}), 3: (4.0, {}), 4: (1.0, {-1: 1.0})})
+    assert both(TIMES, solution(proof)) == 4.0
+    swapped = [nodes[2], nodes[0], *((2, *node[1:]) for node in (nodes[1], nodes[3]))]
+    proof = certificate(swapped, {1: (4.0, {}), 3: (0.0, {-3: 1.0}), 4: (1.0, {-2: 1.0})})
+    assert "children of node 0 have an infinite end but not" in refusal(TIMES, solution(proof))
+
+
+def test_a_multiplier_of_zero_uses_no_end():
+    for zero in (0.0, -0.0):
+        proof = certificate([(0, 0, 0, -INF, 2.0), (0, 0, 0, 2.0, INF)], {1: (4.0, {-1: zero}), 2: (4.0, {-2: zero})})
+        assert both(TIMES, solution(proof)) == 4.0
+
+
+def test_the_range_of_the_root_is_ignored():
+    for low, high in ((NAN, NAN), (INF, -INF), (-INF, INF), (1.0, 0.0)):
+        proof = times().certificate
+        proof.low[0], proof.high[0] = low, high
+        assert both(TIMES, solution(proof)) == 2.25
+        assert both(PLANE, spoil(plane(), {"low": put(C.low, 0, low), "high": put(C.high, 0, high)})) > 1.25
+
+
+def halves(first, second, below=0):
+    """times() with the first two nodes replaced, and the multiplier of leaf 1 on node 1 times (-1)^below."""
+    answer = times()
+    proof = answer.certificate
+    for k, node in enumerate((first, second), 1):
+        proof.form[k], proof.choice[k], proof.low[k], proof.high[k] = node
+    proof.value[0] *= (-1) ** below
+    return answer
+
+
+TWICE = TIMES.extend(forms=TIMES.forms, tol=6.0)
+ABOVE = math.nextafter(2.25, 3)
+SPLITS = {
+    "a gap": (halves((0, 0, -INF, 2.0), (0, 0, 2.25, INF)), "the children of node 0 are split at 2.0 and 2.25, which"),
+    "a gap of an ulp": (halves((0, 0, -INF, 2.25), (0, 0, ABOVE, INF)), "the children of node 0 are split at 2.25 and"),
+    "an overlap": (halves((0, 0, -INF, 2.5), (0, 0, 2.25, INF)), "the children of node 0 are split at 2.5 and 2.25"),
+    "swapped halves": (
+        halves((0, 0, 2.25, INF), (0, 0, -INF, 2.25), 1),
+        "leaf 3 has the multiplier -1 for the end -inf",
+    ),
+    "the lower half twice": (
+        halves((0, 0, -INF, 2.25), (0, 0, -INF, 2.25)),
+        "leaf 3 has the multiplier -1 for the end",
+    ),
+    "a range that ends": (halves((0, 0, -INF, 2.25), (0, 0, 2.25, 4.0)), "the children of node 0 have an infinite end"),
+    "a range that begins": (halves((0, 0, -4.0, 2.25), (0, 0, 2.25, INF)), "the children of node 0 have an infinite"),
+    "two ranges that end": (halves((0, 0, -4.0, 2.25), (0, 0, 2.25, 4.0)), "node 0 has 2 children, a cover has 3"),
+    "different forms": (halves((0, 0, -INF, 2.25), (1, 0, 2.25, INF)), "the children of node 0 branch on different"),
+    "different alternatives": (halves((0, 0, -INF, 2.25), (0, 1, 2.25, INF)), "the children of node 0 split different"),
+    "no number": (halves((0, 0, NAN, 2.25), (0, 0, 2.25, INF)), "node 1 has the range [nan, 2.25], which is none"),
+    "no numbers that meet": (halves((0, 0, -INF, NAN), (0, 0, NAN, INF)), "node 1 has the range [-inf, nan], which is"),
+    "a low end of inf": (
+        halves((0, 0, INF, 2.25), (0, 0, 2.25, INF)),
+        "node 1 has the range [inf, 2.25], which is none",
+    ),
+    "an infinite high end used": (
+        halves((0, 0, -INF, INF), (0, 0, 2.25, INF)),
+        "leaf 1 has the multiplier 1 for the end inf of the range of node 1",
+    ),
+    "an infinite low end used": (
+        halves((0, 0, -INF, 2.25), (0, 0, 2.25, INF), 1),
+        "leaf 1 has the multiplier -1 for the end -inf of the range of node 1",
+    ),
+    "a later split": (halves((0, 0, -INF, 2.5), (0, 0, 2.5, INF)), "leaf 1 claims 2.25 but its multipliers prove 2.5"),
+    "an earlier split": (halves((0, 0, -INF, 1.0), (0, 0, 1.0, INF)), "leaf 1 claims 2.25 but its multipliers prove 1"),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_a_spoiled_split_is_refused(name):
+    answer, sentence = SPLITS[name]
+    assert refusal(TWICE, answer).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((1.0, INF), (-INF, 1.0)),
+        ((-INF, 1.0), (-INF, 1.0)),
+        ((1.0, INF), (1.0, INF)),
+        ((-INF, -INF), (-INF, INF)),
+        ((-INF, -INF), (INF, INF)),
+        ((-INF, INF), (INF, INF)),
+        ((-INF, INF), (-INF, INF)),
+        ((-INF, INF), (1.0, INF)),
+        ((-INF, 1.0), (1.0, 1.0)),
+    ],
+)
+def test_halves_that_are_not_a_split_are_refused_without_multipliers_too(first, second):
+    proof = certificate([(0, 0, 0, *first), (0, 0, 0, *second)], {1: (4.0, {}), 2: (4.0, {})})
+    sentence = "the children of node 0 have an infinite end but not the ranges (-inf, s] and [s, inf)"
+    assert refusal(TIMES, solution(proof)) == sentence
+
+
+def test_a_missing_half_is_refused():
+    for node in ((-INF, 2.25), (2.25, INF)):
+        proof = certificate([(0, 0, 0, *node)], {1: (4.0, {})})
+        assert refusal(TIMES, solution(proof)) == "node 0 has 1 children, a split has 2"
+    third = [(0, 0, 0, -INF, 1.0), (0, 0, 0, 1.0, INF), (0, 0, 0, 1.0, INF)]
+    proof = certificate(third, {k: (4.0, {}) for k in (1, 2, 3)})
+    assert refusal(TIMES, solution(proof)) == "node 0 has 3 children, a split has 2"
 
 
 # ---------------------------------------------------------------------------------------------------- spoiled
@@ -263,6 +478,12 @@ def test_the_plane_stands_before_it_is_spoiled():
 
 
 C = plane().certificate
+
+
+def symmetric(place, width):
+    return {"low": put(C.low, place, -width), "high": put(C.high, place, width)}
+
+
 SPOILED = {
     "a changed multiplier": ({"value": put(C.value, 1, 0.7)}, "leaf 3 claims 1.2575 but its multipliers prove"),
     "a slightly changed one": ({"value": put(C.value, 1, 0.75 + 1e-7)}, "leaf 3 claims 1.2575 but"),
@@ -281,11 +502,19 @@ SPOILED = {
     "a leaf with no bound": ({"bound": put(C.bound, 2, NAN)}, "leaf 2 has no bound"),
     "a leaf with the bound inf": ({"bound": put(C.bound, 2, INF)}, "leaf 2 claims the bound inf"),
     "an inner node with a bound": ({"bound": put(C.bound, 1, 3.0)}, "node 1 has children and the bound 3"),
-    "a width below the tolerance": ({"width": put(C.width, 2, 0.0099)}, "node 2 has a slab narrower"),
-    "a wider slab": ({"width": put(C.width, 2, 0.02)}, "leaf 2 claims -0.24 but its multipliers prove -0.23"),
-    "a negative width": ({"width": put(C.width, 3, -0.02)}, "node 3 has a slab of width -0.02"),
-    "an infinite width": ({"width": put(C.width, 3, INF)}, "node 3 has a slab of width inf"),
-    "a width that is no number": ({"width": put(C.width, 3, NAN)}, "node 3 has a slab of width nan"),
+    "a width below the tolerance": (symmetric(2, 0.0099), "node 2 has a range narrower"),
+    "a wider range": (symmetric(2, 0.02), "leaf 2 claims -0.24 but its multipliers prove -0.23"),
+    "a negative width": (symmetric(3, -0.02), "node 3 has the range [0.02, -0.02], which is none"),
+    "an infinite width": (symmetric(3, INF), "the children of node 1 have an infinite end but not"),
+    "a width that is no number": (symmetric(3, NAN), "node 3 has the range [nan, nan], which is none"),
+    "a low end that is no number": ({"low": put(C.low, 3, NAN)}, "node 3 has the range [nan, 0.02], which is none"),
+    "a high end that is no number": ({"high": put(C.high, 3, NAN)}, "node 3 has the range [-0.02, nan], which is none"),
+    "a low end above the high one": ({"low": put(C.low, 3, 0.03)}, "node 3 has the range [0.03, 0.02], which is none"),
+    "a range to one side": ({"low": put(C.low, 2, 0.0)}, "node 2 has the range [0.0, 0.01], a cover has [-w, w]"),
+    "a range wider on one side": ({"high": put(C.high, 2, 0.02)}, "node 2 has the range [-0.01, 0.02], a cover has"),
+    "a range one ulp off": ({"high": put(C.high, 2, math.nextafter(0.01, 1))}, "node 2 has the range [-0.01, 0.010000"),
+    "an infinite low end": ({"low": put(C.low, 3, -INF)}, "the children of node 1 have an infinite end but not"),
+    "an infinite high end": ({"high": put(C.high, 2, INF)}, "leaf 2 has the multiplier 1 for the end inf of the range"),
     "an alternative twice": (
         {"choice": put(C.choice, 2, 0)},
         "the children of node 0 do not have each alternative once",
@@ -299,14 +528,20 @@ SPOILED = {
     "a second root": ({"parent": put(C.parent, 2, -1)}, "node 2 has parent -1"),
     "a node is its own parent": ({"parent": put(C.parent, 2, 2)}, "node 2 has parent 2: parents come before"),
     "a parent after its child": ({"parent": put(C.parent, 1, 4)}, "node 1 has parent 4"),
-    "a child that moved": ({"parent": put(C.parent, 2, 1)}, "node 0 has 1 children, a branching has 2"),
+    "a child that moved": ({"parent": put(C.parent, 2, 1)}, "node 0 has 1 children, a cover has 2"),
     "a row out of range": ({"index": put(C.index, 2, 2)}, "leaf 3 has a multiplier for row 2, the program has 2"),
-    "a slab out of range": ({"index": put(C.index, 1, -5)}, "leaf 3 has a multiplier for the slab of node 5 of 5"),
-    "the smallest integer": ({"index": put(C.index, 1, -(2**63))}, "leaf 3 has a multiplier for the slab of node 9223"),
-    "a slab off the path": ({"index": put(C.index, 1, -2)}, "leaf 3 has a multiplier for the slab of node 2, which is"),
+    "a slab out of range": ({"index": put(C.index, 1, -5)}, "leaf 3 has a multiplier for the range of node 5 of 5"),
+    "the smallest integer": (
+        {"index": put(C.index, 1, -(2**63))},
+        "leaf 3 has a multiplier for the range of node 9223",
+    ),
+    "a slab off the path": (
+        {"index": put(C.index, 1, -2)},
+        "leaf 3 has a multiplier for the range of node 2, which is",
+    ),
     "an index twice": ({"index": put(C.index, 2, 1)}, "leaf 3 has two multipliers of index 1"),
     "another row": ({"index": put(C.index, 0, 0)}, "leaf 2 claims -0.24 but its multipliers prove"),
-    "entries of another leaf": ({"start": put(C.start, 3, 2)}, "leaf 2 has a multiplier for the slab of node 1"),
+    "entries of another leaf": ({"start": put(C.start, 3, 2)}, "leaf 2 has a multiplier for the range of node 1"),
     "a start that decreases": ({"start": put(C.start, 3, 5)}, "start decreases at node 3, from 5 to 4"),
     "a start not at 0": ({"start": put(C.start, 0, 1)}, "start must run from 0 to 6, and runs from 1 to 6"),
     "an end too early": ({"start": put(C.start, 5, 5)}, "start must run from 0 to 6, and runs from 0 to 5"),
@@ -315,7 +550,7 @@ SPOILED = {
     "no nodes": ({"parent": C.parent[:0]}, "the certificate has no nodes"),
     "integers that are floats": ({"index": C.index.astype(float)}, "index of the certificate holds float64, not i8"),
     "floats that are integers": ({"value": C.index}, "value of the certificate holds int64, not f8"),
-    "a matrix": ({"width": C.width[:, None]}, "width of the certificate has shape (5, 1), not (5,)"),
+    "a matrix": ({"low": C.low[:, None]}, "low of the certificate has shape (5, 1), not (5,)"),
     "a scalar": ({"parent": np.array(3)}, "parent of the certificate has shape (), not (1,)"),
 }
 
@@ -343,9 +578,9 @@ def test_a_missing_leaf_is_refused(node):
         "index": np.where(C.index < 0, -number[np.abs(C.index) % 5], C.index)[entries],
         "value": C.value[entries],
     }
-    less |= {name: getattr(C, name)[keep] for name in ("form", "choice", "width", "bound")}
+    less |= {name: getattr(C, name)[keep] for name in ("form", "choice", "low", "high", "bound")}
     parent = C.parent[node]
-    assert refusal(PLANE, spoil(plane(), less)) == f"node {parent} has 1 children, a branching has 2"
+    assert refusal(PLANE, spoil(plane(), less)) == f"node {parent} has 1 children, a cover has 2"
 
 
 @pytest.mark.parametrize(
@@ -429,17 +664,22 @@ def random_program(rng, product=False):
 
 
 def random_tree(rng, program):
-    """Branchings only: (parent, form, choice, width) per node, growing at random leaves."""
+    """Branchings only: (parent, form, choice, low, high) per node, growing at random leaves by covers and splits."""
     nodes, leaves = [], [0]
     for _ in range(rng.integers(0, 6)):
         leaf = leaves.pop(rng.integers(len(leaves)))
         form = int(rng.integers(len(program.forms)))
-        widths = np.full(program.alternatives, program.tol[form]) * rng.uniform(1.0, 1.2, program.alternatives)
-        if program.product:
-            widths = rng.uniform(0.2, 2.0, program.alternatives)
-            widths *= (1.0000001 * program.tol[form] / widths.prod()) ** (1 / program.alternatives)
-        for a, width in enumerate(widths):
-            nodes.append((leaf, form, a, float(width)))
+        if rng.random() < 0.4:
+            a, s = int(rng.integers(program.alternatives)), float(rng.normal())
+            children = [(leaf, form, a, -INF, s), (leaf, form, a, s, INF)]
+        else:
+            widths = np.full(program.alternatives, program.tol[form]) * rng.uniform(1.0, 1.2, program.alternatives)
+            if program.product:
+                widths = rng.uniform(0.2, 2.0, program.alternatives)
+                widths *= (1.0000001 * program.tol[form] / widths.prod()) ** (1 / program.alternatives)
+            children = [(leaf, form, a, -float(w), float(w)) for a, w in enumerate(widths)]
+        for child in children:
+            nodes.append(child)
             leaves.append(len(nodes))
     return nodes
 
@@ -450,25 +690,33 @@ def path(nodes, leaf):
         leaf = nodes[leaf - 1][0]
 
 
-def best_multipliers(rng, program, slabs, nodes, objective):
+def best_multipliers(rng, program, edges, nodes, objective):
     """Multipliers near the best ones: subgradient steps on the dual function, of lengths 1/1, 1/2, 1/3, ..."""
-    lines = [program.forms[nodes[e - 1][1], nodes[e - 1][2]] for e in slabs]
+    m = len(program.rhs)
+    lines = [program.forms[nodes[e - 1][1], nodes[e - 1][2]] for e in edges]
     vectors = np.concatenate([program.rows, np.array([x[1:] for x in lines]).reshape(-1, program.dimension)])
     offset = np.concatenate([program.rhs, [-x[0] for x in lines]])
-    width = np.concatenate([np.zeros(len(program.rhs)), [nodes[e - 1][3] for e in slabs]])
-
-    floor = np.where(np.arange(len(offset)) < len(program.rhs), 0.0, -INF)
-    y = best = np.maximum(rng.normal(size=len(offset)), floor)
+    low = np.concatenate([np.full(m, -INF), [nodes[e - 1][3] for e in edges]])
+    high = np.concatenate([np.zeros(m), [nodes[e - 1][4] for e in edges]])
+    floor, ceiling = np.where(low == -INF, 0.0, -INF), np.where(high == INF, 0.0, INF)
+    y = best = np.clip(rng.normal(size=len(offset)), floor, ceiling)
     least = INF
     for step in range(1, 150):
         rest = objective - y @ vectors
         length = math.sqrt(rest @ rest) + 1e-300
-        value = y @ offset + np.abs(y) @ width + program.radius * length
+        end = np.where((y > 0) | (low == -INF), high, low)  # at y = 0 the finite one
+        value = y @ (offset + end) + program.radius * length
         if value < least:
             best, least = y, value
-        slope = offset + width * np.sign(y) - program.radius * vectors @ rest / length
-        y = np.maximum(y - slope / (step * math.sqrt(slope @ slope) + 1e-300), floor)
-    return dict(zip([*range(len(program.rhs)), *(-e for e in slabs)], best.tolist(), strict=True))
+        slope = offset + end - program.radius * vectors @ rest / length
+        y = np.clip(y - slope / (step * math.sqrt(slope @ slope) + 1e-300), floor, ceiling)
+    return dict(zip([*range(m), *(-e for e in edges)], best.tolist(), strict=True))
+
+
+def random_multiplier(rng, low, high):
+    """Of either sign where both ends are finite."""
+    y = float(rng.normal())
+    return abs(y) if low == -INF else -abs(y) if high == INF else y
 
 
 def random_solution(rng, program, tight):
@@ -477,13 +725,13 @@ def random_solution(rng, program, tight):
     inner = {parent for parent, *_ in nodes}
     leaves = {}
     for leaf in sorted(set(range(len(nodes) + 1)) - inner):
-        slabs = list(path(nodes, leaf))
+        edges = list(path(nodes, leaf))
         if tight:
-            multipliers = best_multipliers(rng, program, slabs, nodes, program.objective)
-            closing = best_multipliers(rng, program, slabs, nodes, 0 * program.objective)
+            multipliers = best_multipliers(rng, program, edges, nodes, program.objective)
+            closing = best_multipliers(rng, program, edges, nodes, 0 * program.objective)
         else:
             multipliers = {j: float(rng.exponential()) for j in range(len(program.rhs)) if rng.random() < 0.6}
-            multipliers |= {-e: float(rng.normal()) for e in slabs if rng.random() < 0.8}
+            multipliers |= {-e: random_multiplier(rng, *nodes[e - 1][3:]) for e in edges if rng.random() < 0.8}
             closing = multipliers
         proof = certificate(nodes, {leaf: (0.0, closing)})
         s, q = right_side(program, proof, leaf, 0 * program.objective)
@@ -515,13 +763,14 @@ def points(rng, program, count=4000):
 @pytest.mark.parametrize("tight", [False, True])
 def test_no_feasible_point_is_above_the_confirmed_bound(product, tight):
     rng = np.random.default_rng([product, tight])
-    seen, close, empty = 0, 0, 0
+    seen, close, empty, splits = 0, 0, 0, 0
     for _ in range(40 if tight else 120):
         program = random_program(rng, product)
         answer = random_solution(rng, program, tight)
         confirmed = both(program, answer)
         assert confirmed >= answer.bound or confirmed == pytest.approx(answer.bound, rel=1e-14, abs=1e-14)
         empty += (answer.certificate.bound == -INF).sum()
+        splits += (answer.certificate.low == -INF).sum()
         thetas = points(rng, program)
         seen += len(thetas)
         if len(thetas):
@@ -530,6 +779,7 @@ def test_no_feasible_point_is_above_the_confirmed_bound(product, tight):
             close += confirmed - reached < 0.25 * (1 + abs(reached))
     assert seen > 10_000
     assert empty > 5
+    assert splits > 20
     assert close > 10 or not tight
 
 
@@ -546,7 +796,10 @@ def test_the_best_sampled_point_passes_as_theta():
 
 
 def mutate(rng, proof):
-    """The certificate with one number of one array replaced by a plausible or an implausible one."""
+    """The certificate with one number of one array replaced by a plausible or an implausible one.
+
+    Half of the changed ends keep the form of a cover or a split: the other end, or that of the sibling, goes along.
+    """
     name = rng.choice([field.name for field in dataclasses.fields(Certificate) if len(getattr(proof, field.name))])
     array = getattr(proof, name).copy()
     place = rng.integers(len(array))
@@ -554,9 +807,17 @@ def mutate(rng, proof):
         array[place] = rng.choice([array[place] - 1, array[place] + 1, rng.integers(-9, 9), -(2**63), 2**63 - 1])
     else:
         array[place] = rng.choice(
-            [array[place] * 0.9, array[place] * 1.1, -array[place], rng.normal(), 0.0, -INF, 1e200]
+            [array[place] * 0.9, array[place] * 1.1, -array[place], rng.normal(), 0.0, -INF, INF, 1e200]
         )
-    return dataclasses.replace(proof, **{name: array})
+    changed = {name: array}
+    if name in ("low", "high") and rng.random() < 0.5:
+        other = {"low": "high", "high": "low"}[name]
+        before, after = getattr(proof, other), array[place]
+        cover = before[place] == -getattr(proof, name)[place]
+        siblings = (proof.parent == proof.parent[place]) & (np.arange(len(array)) != place)
+        where = place if cover else np.argmax(siblings)
+        changed[other] = put(before, where, -after if cover else after)
+    return dataclasses.replace(proof, **changed)
 
 
 def test_a_mutated_certificate_is_refused_or_still_right():
@@ -610,6 +871,49 @@ def test_noise_does_not_prove_emptiness(y):
     assert both(program, infeasible(certificate([], {0: (-INF, {0: y, 1: y})}))) == -INF
 
 
+@pytest.mark.parametrize("y", [1e-300, 1e-3, 1.0, 1e8, 1e16, 1e300])
+@pytest.mark.parametrize("s", [0.1, -0.3, 1e-310, 1e6])
+def test_halves_a_hair_apart(y, s):
+    # l >= s and l <= t are empty exactly if t < s, be it by one ulp; the constant of l is large, and cancels
+    program = Program([1.0], 5.0, forms=[[[-1e9 / 3, 0.7]]], tol=2e6)
+    for t, empty in ((math.nextafter(s, -INF), True), (s, False), (math.nextafter(s, INF), False)):
+        nodes = [(0, 0, 0, -INF, s), (0, 0, 0, s, INF), (2, 0, 0, -INF, t), (2, 0, 0, t, INF)]
+        answer = solution(certificate(nodes, {1: (5.0, {}), 3: (-INF, {-2: -y, -3: y}), 4: (5.0, {})}))
+        if empty:
+            assert both(program, answer) == 5.0
+        else:
+            assert "leaf 3 claims to be empty" in refusal(program, answer)
+
+
+def test_ends_are_rounded_outward():
+    rng = np.random.default_rng(6)
+    largest = 0
+    for _ in range(200):
+        d, depth = rng.integers(1, 6), rng.integers(1, 9)
+        spread = 10.0 ** rng.integers(-6, 7, size=(depth, 1, 1))
+        program = Program(rng.normal(size=d), 2.0, forms=rng.normal(size=(depth, 1, d + 1)) * spread, tol=0.0)
+        nodes, leaves, path, y = [], {}, 0, {}
+        for k in range(depth):
+            s = float(rng.normal() * spread[k, 0, 0])
+            nodes += [(path, k, 0, -INF, s), (path, k, 0, s, INF)]
+            path, other = rng.permutation([2 * k + 1, 2 * k + 2]).tolist()
+            sign = 1 if path == 2 * k + 1 else -1
+            y[-path] = float(sign * rng.exponential() * 10.0 ** rng.integers(-5, 6))
+            leaves[other] = (0.0, {})
+        leaves[path] = (0.0, y)
+        proof = certificate(nodes, leaves)
+        for leaf in leaves:
+            proof.bound[leaf] = decimal(*right_side(program, proof, leaf))
+        largest += np.nanargmax(proof.bound) == path
+        for exact in (False, True):
+            confirmed = Fraction(verify(program, solution(proof), exact=exact))
+            for leaf in leaves:
+                s, q = right_side(program, proof, leaf)
+                assert confirmed >= s
+                assert (confirmed - s) ** 2 >= q
+    assert largest > 50
+
+
 def test_sums_that_only_rounding_makes_negative_do_not_prove_emptiness():
     rng = np.random.default_rng(9)
     fooled = 0
@@ -624,6 +928,25 @@ def test_sums_that_only_rounding_makes_negative_do_not_prove_emptiness():
         else:
             assert "claims to be empty" in refusal(program, answer)
             fooled += np.add.reduceat(rhs, [0])[0] < 0
+    assert fooled > 0
+
+
+def test_ends_whose_sum_only_rounding_makes_negative_do_not_prove_emptiness():
+    # a form that is 0, split six times: the multipliers close the last lower half if the ends sum to less than 0
+    rng = np.random.default_rng(10)
+    program = Program([1.0], 1.0, forms=[[[0.0, 0.0]]])
+    fooled = 0
+    for _ in range(400):
+        ends = rng.normal(size=6)
+        ends[-1] = -ends[:-1].sum()
+        nodes = [(max(0, 2 * k - 1), 0, 0, *end) for k, s in enumerate(ends.tolist()) for end in ((-INF, s), (s, INF))]
+        leaves = {2 * k: (1.0, {}) for k in range(1, 7)} | {11: (-INF, {-k: 1.0 for k in range(1, 12, 2)})}
+        answer = solution(certificate(nodes, leaves))
+        if sum(map(Fraction, ends.tolist())) < 0:
+            assert both(program, answer) == 1.0
+        else:
+            assert "leaf 11 claims to be empty" in refusal(program, answer)
+            fooled += np.add.reduceat(ends, [0])[0] < 0
     assert fooled > 0
 
 
@@ -690,7 +1013,8 @@ def test_a_large_tree_takes_seconds():
         parent=np.where(k, (k - 1) // 2, -1),
         form=np.log2(k + 1).astype(np.int64) - 1,
         choice=(k + 1) % 2,
-        width=np.full(len(k), 1e-3),
+        low=np.full(len(k), -1e-3),
+        high=np.full(len(k), 1e-3),
         bound=np.full(len(k), NAN),
         start=np.append(0, np.cumsum(count)),
         index=index.ravel(),
@@ -748,7 +1072,7 @@ def save(file, change):
         lambda data: data["index"].append(2**70),
         lambda data: data["index"].append([1, 2]),
         lambda data: data["parent"].append(None),
-        lambda data: data["width"].append({}),
+        lambda data: data["low"].append({}),
     ],
 )
 def test_a_corrupted_or_foreign_file_is_refused(tmp_path, change):
@@ -771,7 +1095,10 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, content):
         lambda data: data.update(value=data["value"][:-1]),
         lambda data: data.update(parent=data["parent"][:-1]),
         lambda data: data.update(value=["0x1p-1", *data["value"][1:]]),
-        lambda data: data.update(width=["nan"] * len(data["width"])),
+        lambda data: data.update(low=["nan"] * len(data["low"])),
+        lambda data: data.update(high=["nan"] * len(data["high"])),
+        lambda data: data.update(high=["inf"] * len(data["high"])),
+        lambda data: data.update(low=data["high"], high=data["low"]),
     ],
 )
 def test_a_readable_file_with_wrong_numbers_is_refused_by_verify(tmp_path, change):

@@ -17,8 +17,10 @@ function over a ball and a polyhedron { A θ <= b }.  For every y >= 0 (of any s
 and the best y attains the optimum.  When the same expression with c = 0 is negative, no θ satisfies the rows.
 
 The branching.  If the relaxation's θ misses disjunction i, every feasible point lies in one of the A slabs
-|l_{i,a}| <= tol_i, none of which contains θ.  For a product, t_a = |l_a(θ)| (tol_i / Π_b |l_b(θ)|)^(1/A) gives slabs
-|l_{i,a}| <= t_a with the same two properties, since Π t_a = tol_i.
+|l_{i,a}| <= tol_i, none of which contains θ.  For a product, any widths t_a with Π t_a = tol_i give slabs
+|l_{i,a}| <= t_a of which every feasible point is in one.  Such slabs overlap, and near the optimum all of them would
+have to be refined again and again; so the range of a factor is split in two, l_{i,a} <= s or l_{i,a} >= s, until the
+least sizes m_b of the others are known well enough for the slab |l_{i,a}| <= tol_i / Π_{b != a} m_b to cut θ off.
 
 The proof.  The tree of branchings with one y per leaf proves the bound: the leaves cover the feasible set, and (W)
 bounds each of them.  ``solve(..., certificate=True)`` stores it, and :func:`verify`, which shares no code with the
@@ -28,9 +30,9 @@ the accuracy of the point, so a numerical accident can cost time or tightness bu
 Numbers.  Everything is scaled to the unit ball and to rows of norm one.  There a row holds when it is missed by no
 more than 1e-11, a disjunction when an alternative is missed by no more than 1e-9, a product when it exceeds tol by no
 more than a fraction 1e-8.  ``"optimal"`` means bound - value <= gap max(1, |value|), or 4e-13 B ‖c‖ where that is
-larger.  ``"limit"`` means that time or nodes ran out, or the digits of double precision (where the rows leave a single
-point of the ball's surface, a bound may not come closer than about 1e-8 B ‖c‖): theta is feasible if there is one, and the
-bound is valid.
+larger.  ``"limit"`` means that time or nodes ran out, or the digits of double precision (where the rows leave one
+point of the ball's surface, a bound may not come closer than about 1e-8 B ‖c‖): theta is feasible if there is one,
+and the bound is valid.
 
 >>> from tensorplan.optimism import Program, solve, verify
 >>> program = Program(objective=[1.0, 0.5], radius=2.0, forms=[[[0.3, 1, 0], [0.2, 0, 1]]])   # θ_0 = -0.3 or θ_1 = -0.2

@@ -122,17 +122,21 @@ class Program:
 class Certificate:
     """A proof of an upper bound: a tree of branchings with multipliers at its leaves.
 
-    Node 0 is the root, the whole ball with all rows; parents come before their children.  The edge into node k > 0
-    adds the slab |l_{i,a}(θ)| <= width[k] with (i, a) = (form[k], choice[k]).  The children of an inner node branch on
-    one i, have each a once, and widths that no feasible θ can exceed in all a.  Each leaf is closed by multipliers y,
-    entries start[k] .. start[k+1]-1 of (index, value): index j >= 0 is row j, and y >= 0; index -e < 0 is the slab of
-    node e on the path to the leaf, and y may have any sign.
+    Node 0 is the root, the whole ball with all rows; parents come before their children.  The edge into node k > 0 adds
+    the range low[k] <= l_{i,a}(θ) <= high[k] with (i, a) = (form[k], choice[k]).  The children of an inner node are
+    either a *cover*, one i, each a once, and ranges [-w_a, w_a] of which every feasible θ is in one (w_a >= tol_i, or
+    Π_a w_a >= tol_i for a product); or a *split*, the ranges (-inf, s] and [s, inf) of one form, in that order.
+
+    Each leaf is closed by multipliers y, entries start[k] .. start[k+1]-1 of (index, value): index j >= 0 is row j, and
+    y >= 0; index -e < 0 is the range of node e on the path to the leaf, where y > 0 uses its high end and y < 0 its low
+    end, which must be finite.
     """
 
     parent: Ints
     form: Ints
     choice: Ints
-    width: Array
+    low: Array
+    high: Array
     bound: Array
     """What the multipliers of a leaf prove: <c, θ> <= bound there; -inf: no θ is there; NaN: an inner node."""
     start: Ints
@@ -168,7 +172,8 @@ _CERTIFICATE = {
     "parent": np.int64,
     "form": np.int64,
     "choice": np.int64,
-    "width": np.float64,
+    "low": np.float64,
+    "high": np.float64,
     "bound": np.float64,
     "start": np.int64,
     "index": np.int64,

@@ -58,7 +58,7 @@ def compiled(function: F) -> F:
 
 
 class Rows(NamedTuple):
-    """The scaled program.  Row j >= 0 is a plain row; row -1 - f is the slab of form f, whose width the node says."""
+    """The scaled program.  Row j >= 0 is a plain row; row -1 - f is form f, whose range the node says."""
 
     c: NDArray[np.float64]
     """The objective, a unit vector (or zero), (d,)."""
@@ -69,7 +69,7 @@ class Rows(NamedTuple):
     f: NDArray[np.float64]
     """Directions of the forms, (n A, d), unit vectors (or zero)."""
     centre: NDArray[np.float64]
-    """The slab of form k with half-width w is |<f_k, x> - centre_k| <= w / scale_k, (n A,)."""
+    """Form k is scale_k (<f_k, x> - centre_k) in the program's units, (n A,)."""
     scale: NDArray[np.float64]
     """(n A,); for a constant form its absolute value (1 when that is 0)."""
     moves: NDArray[np.bool_]
@@ -111,10 +111,12 @@ class Desk(NamedTuple):
     """Scratch, (d + 1,)."""
     n: NDArray[np.float64]
     """Scratch: the row that is being added, (d,)."""
-    half: NDArray[np.float64]
-    """Scaled half-width of the slab of each form at this node, inf where there is none, (n A,)."""
+    lo: NDArray[np.float64]
+    """lo <= <f_k, x> is asked for at this node, (n A,)."""
+    hi: NDArray[np.float64]
+    """<f_k, x> <= hi is asked for at this node, (n A,)."""
     path: NDArray[np.int64]
-    """The forms with a slab at this node; path[-1] says how many, (.,)."""
+    """The forms with a range at this node; path[-1] says how many, (n A + 1,)."""
     hot: NDArray[np.int64]
     """Plain rows that were violated somewhere, looked at first; hot[-1] says how many, (m + 1,)."""
     is_hot: NDArray[np.bool_]
@@ -141,7 +143,8 @@ def make_desk(d: int, forms: int, rows: int) -> Desk:
         w=vector[6],
         z=vector[7],
         n=np.zeros(d),
-        half=np.full(forms, np.inf),
+        lo=np.full(forms, -np.inf),
+        hi=np.full(forms, np.inf),
         path=np.zeros(forms + 1, dtype=np.int64),
         hot=np.zeros(rows + 1, dtype=np.int64),
         is_hot=np.zeros(rows, dtype=np.bool_),
@@ -272,15 +275,15 @@ def place(desk: Desk, k: int, t: float) -> tuple[float, float]:
 def find_violated(rows: Rows, desk: Desk, everything: bool, given_up: Any, gave: int) -> tuple[int, float, float]:
     """The most violated row: its name, its side, and by how much (0 when there is none).
 
-    Slabs and hot rows come first; the others are looked at only when those hold and ``everything`` is wanted.
+    Ranges and hot rows come first; the others are looked at only when those hold and ``everything`` is wanted.
     """
     worst, name, side = VIOLATED, 0, 0.0
     for p in range(desk.path[-1]):
         f = desk.path[p]
-        off = dot(rows.f[f], desk.x) - rows.centre[f]
-        miss = abs(off) - desk.half[f]
+        value = dot(rows.f[f], desk.x)
+        miss = max(value - desk.hi[f], desk.lo[f] - value)
         if miss > worst and not _listed(given_up, gave, -1 - f):
-            worst, name, side = miss, -1 - f, 1.0 if off > 0 else -1.0
+            worst, name, side = miss, -1 - f, 1.0 if value - desk.hi[f] == miss else -1.0
     for p in range(desk.hot[-1]):
         j = desk.hot[p]
         miss = dot(rows.a[j], desk.x) - rows.hi[j]
@@ -318,7 +321,7 @@ def fetch(rows: Rows, desk: Desk, name: int, side: float) -> tuple[float, bool]:
     f = -1 - name
     for h in range(d):
         desk.n[h] = side * rows.f[f, h]
-    return side * rows.centre[f] + desk.half[f], desk.half[f] == 0.0
+    return desk.hi[f] if side > 0 else -desk.lo[f], desk.lo[f] == desk.hi[f]
 
 
 @compiled

@@ -32,6 +32,12 @@ from tensorplan.optimism.relax import (
 SATISFIED = 1e-9
 """A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball)."""
 
+REPAIRS = 24
+"""Rounds of the search for a feasible point near a node's."""
+
+HAIR = 3e-11
+"""By how much a slab is narrower than the range that it must be disjoint from (distance, in the unit ball)."""
+
 PRODUCT = 1e-8
 """A product may exceed its tolerance by this fraction of it."""
 
@@ -56,7 +62,8 @@ class Pool(NamedTuple):
 
     parent: NDArray[np.int32]
     form: NDArray[np.int32]
-    width: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
     bound: NDArray[np.float64]
     t: NDArray[np.float64]
     state: NDArray[np.int8]
@@ -74,12 +81,16 @@ class Heap(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What the children of a branching would be, (CANDIDATES, A, ..)."""
+    """What the children of a branching would be, (CANDIDATES, max(A, 2), ..)."""
 
+    children: NDArray[np.int64]
+    """How many there are, (CANDIDATES,)."""
+    form: NDArray[np.int64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
     kind: NDArray[np.int64]
     bound: NDArray[np.float64]
     t: NDArray[np.float64]
-    width: NDArray[np.float64]
     active: NDArray[np.int64]
     row: NDArray[np.int64]
     side: NDArray[np.float64]
@@ -142,35 +153,35 @@ def pop_heap(heap: Heap, counters: Any) -> int:
 
 
 @compiled
-def add_slab(rows: Rows, desk: Desk, form: int, width: float) -> float:
-    """Give the form a slab of that width, or a narrower one; returns the half-width that it had."""
-    before = desk.half[form]
-    half = width / rows.scale[form]
-    if half < before:
-        if before == np.inf:
-            desk.path[desk.path[-1]] = form
-            desk.path[-1] += 1
-        desk.half[form] = half
-    return float(before)
+def narrow(rows: Rows, desk: Desk, form: int, low: float, high: float) -> tuple[float, float]:
+    """Narrow the range of a form at the node on the desk; returns the range that it had, scaled."""
+    before = desk.lo[form], desk.hi[form]
+    if before[0] == -np.inf and before[1] == np.inf:
+        desk.path[desk.path[-1]] = form
+        desk.path[-1] += 1
+    desk.lo[form] = max(before[0], low / rows.scale[form] + rows.centre[form])
+    desk.hi[form] = min(before[1], high / rows.scale[form] + rows.centre[form])
+    return before
 
 
 @compiled
-def take_slab(desk: Desk, form: int, before: float) -> None:
-    """Undo the last ``add_slab``."""
-    if before == np.inf and desk.half[form] < np.inf:
+def widen(desk: Desk, form: int, before: tuple[float, float]) -> None:
+    """Undo the last ``narrow``."""
+    if before[0] == -np.inf and before[1] == np.inf:
         desk.path[-1] -= 1
-    desk.half[form] = before
+    desk.lo[form], desk.hi[form] = before
 
 
 @compiled
 def load(rows: Rows, desk: Desk, pool: Pool, node: int) -> int:
-    """Put a node's slabs and active rows on the desk; returns the number of active rows."""
+    """Put a node's ranges and active rows on the desk; returns the number of active rows."""
     for p in range(desk.path[-1]):
-        desk.half[desk.path[p]] = np.inf
+        desk.lo[desk.path[p]] = -np.inf
+        desk.hi[desk.path[p]] = np.inf
     desk.path[-1] = 0
     walk = node
     while walk > 0:
-        add_slab(rows, desk, pool.form[walk], pool.width[walk])
+        narrow(rows, desk, pool.form[walk], pool.low[walk], pool.high[walk])
         walk = pool.parent[walk]
     k, d = 0, len(desk.x)
     clear(rows, desk)
@@ -178,8 +189,6 @@ def load(rows: Rows, desk: Desk, pool: Pool, node: int) -> int:
         if k == d:
             break
         name, side = int(pool.row[node, i]), float(pool.side[node, i])
-        if name < 0 and desk.half[-1 - name] == np.inf:
-            continue
         k = _activate(rows, desk, k, name, side)
     return k
 
@@ -230,7 +239,7 @@ def keep(desk: Desk, copy: Keep, k: int, back: bool) -> None:
 
 @compiled
 def violation(rows: Rows, desk: Desk, tol: Any, product: bool, alternatives: int, i: int) -> float:
-    """By how much x misses disjunction i (0 when satisfied, or decided by a slab of the node)."""
+    """By how much x misses disjunction i (0 when satisfied, or decided at the node)."""
     first = i * alternatives
     if product:
         total, smallest = 1.0, np.inf
@@ -241,7 +250,7 @@ def violation(rows: Rows, desk: Desk, tol: Any, product: bool, alternatives: int
         return smallest if total > tol[i] * (1.0 + PRODUCT) and smallest > SATISFIED else 0.0
     least = np.inf
     for f in range(first, first + alternatives):
-        if desk.half[f] < np.inf:
+        if desk.hi[f] < np.inf:
             return 0.0
         least = min(least, abs(dot(rows.f[f], desk.x) - rows.centre[f]) - tol[i] / rows.scale[f])
     return least if least > SATISFIED else 0.0
@@ -249,100 +258,159 @@ def violation(rows: Rows, desk: Desk, tol: Any, product: bool, alternatives: int
 
 @compiled
 def is_feasible(rows: Rows, desk: Desk) -> bool:
-    """Whether x satisfies the ball, all rows and the slabs of the node, which may have been hard to solve."""
+    """Whether x satisfies the ball, all rows and the ranges of the node, which may have been hard to solve."""
     worst = np.sqrt(dot(desk.x, desk.x)) - 1.0
     for p in range(desk.path[-1]):
         f = desk.path[p]
-        worst = max(worst, abs(dot(rows.f[f], desk.x) - rows.centre[f]) - desk.half[f])
+        value = dot(rows.f[f], desk.x)
+        worst = max(worst, value - desk.hi[f], desk.lo[f] - value)
     for j in range(len(rows.hi)):
         worst = max(worst, dot(rows.a[j], desk.x) - rows.hi[j])
     return bool(worst <= 10.0 * SATISFIED)
 
 
 @compiled
-def size_of(rows: Rows, x: Any, f: int) -> float:
-    """|l_f| at x, in the program's units."""
-    return float(abs(dot(rows.f[f], x) - rows.centre[f]) * rows.scale[f])
+def cover(trial: Trial, slot: int, first: int, a: int, width: float) -> None:
+    """Child a of a cover: the slab |l_a| <= width."""
+    trial.form[slot, a], trial.low[slot, a], trial.high[slot, a] = first + a, -width, width
 
 
 @compiled
-def share(rows: Rows, x: Any, goal: float, first: int, out: Any) -> None:
-    """t_a = |l_a(x)| (goal / Π_b |l_b(x)|)^(1/A), rounded so that their product is not below the goal.
-
-    No θ changes a constant factor: it gets a little less than its size, which excludes it, and the others get the rest.
-    """
-    total, moving = 1.0, 0
-    for a in range(len(out)):
-        out[a] = size_of(rows, x, first + a)
-        if rows.moves[first + a]:
-            moving += 1
-        else:
-            out[a] *= 1.0 - 1e-9
-        total *= out[a]
-    if moving == 0 or goal == 0.0:
-        for a in range(len(out)):
-            out[a] = min(out[a], goal ** (1.0 / len(out)) * (1.0 + 1e-14))
-        return
-    ratio = (goal / total) ** (1.0 / moving) * (1.0 + 1e-14)
-    for a in range(len(out)):
-        if rows.moves[first + a]:
-            out[a] *= ratio
+def plan_slabs(trial: Trial, slot: int, first: int, alternatives: int, width: float) -> None:
+    """Branch on a disjunction: one slab per alternative."""
+    trial.children[slot] = alternatives
+    for a in range(alternatives):
+        cover(trial, slot, first, a, width)
 
 
 @compiled
-def widths(
-    rows: Rows, desk: Desk, tol: Any, product: bool, first: int, i: int, best: Any, best_x: Any, out: Any
+def plan_product(
+    rows: Rows, desk: Desk, trial: Trial, slot: int, first: int, alternatives: int, tol: float, best: Any, best_x: Any
 ) -> None:
-    """Half-widths of the slabs of the children that branch on disjunction i, none of which contains x.
+    """Branch on a product |Π_a l_a| <= tol that x misses.
 
-    For a product any t with Π t_a = tol will do.  Those of the best point found so far, when they exclude x, close the
-    gap between the two at once; the others only lead there step by step.
+    Let m_b be the least |l_b| that the ranges of the node allow.  If Π_{b != a} m_b |l_a(x)| > tol for some a, then
+    |l_a| <= tol / Π_{b != a} m_b cuts x off: a cover whose other slabs, a hair narrower than m_b, are empty.  Else some
+    range is too wide, and is split between m_b and |l_b(x)|: where the best point found so far has l_b, if that is
+    there, and else at t_b = |l_b(x)| (tol / Π_a |l_a(x)|)^(1/A) or halfway to m_b.  Unlike t-slabs for all
+    alternatives at once, the two halves do not overlap, so that what one of them closes is not met in the other again.
     """
-    if not product:
-        for a in range(len(out)):
-            out[a] = tol[i]
-        return
-    if best[0] > -np.inf and tol[i] > 0.0:
-        share(rows, best_x, tol[i], first, out)
-        excluded = True
-        for a in range(len(out)):
-            excluded = excluded and out[a] < size_of(rows, desk.x, first + a)
-        if excluded:
+    values, least = np.zeros(alternatives), np.zeros(alternatives)
+    total = 1.0
+    for a in range(alternatives):
+        f = first + a
+        values[a] = (dot(rows.f[f], desk.x) - rows.centre[f]) * rows.scale[f]
+        low = (desk.lo[f] - rows.centre[f]) * rows.scale[f]
+        high = (desk.hi[f] - rows.centre[f]) * rows.scale[f]
+        least[a] = max(0.0, low, -high) if rows.moves[f] else abs(values[a])
+        total *= abs(values[a])
+    for a in range(alternatives):
+        others = 1.0
+        for b in range(alternatives):
+            if b != a:
+                others *= max(0.0, least[b] - HAIR * rows.scale[first + b])
+        width = tol / others * (1.0 + 1e-15 * alternatives) if others > 0.0 else np.inf
+        if rows.moves[first + a] and width < abs(values[a]) * (1.0 - 1e-10):
+            trial.children[slot] = alternatives
+            for b in range(alternatives):
+                cover(trial, slot, first, b, width if b == a else least[b] - HAIR * rows.scale[first + b])
             return
-    share(rows, desk.x, tol[i], first, out)
+    widest, pick = 1.0 + 1e-10, -1
+    for b in range(alternatives):
+        if rows.moves[first + b] and abs(values[b]) > widest * max(least[b], 1e-9 * rows.scale[first + b]):
+            widest = abs(values[b]) / max(least[b], 1e-9 * rows.scale[first + b])
+            pick = b
+    if pick < 0 or tol == 0.0:
+        plan_slabs(trial, slot, first, alternatives, tol ** (1.0 / alternatives) * (1.0 + 1e-15 * alternatives))
+        return
+    f, size = first + pick, abs(values[pick])
+    at = np.sqrt(least[pick] * size) if least[pick] > 0.0 else size * (tol / total) ** (1.0 / alternatives)
+    if best[0] > -np.inf:
+        there = (dot(rows.f[f], best_x) - rows.centre[f]) * rows.scale[f]
+        if there * values[pick] > 0.0 and least[pick] * (1.0 + 1e-10) < abs(there) < size * (1.0 - 1e-10):
+            at = abs(there)
+    if values[pick] < 0.0:
+        at = -at
+    trial.children[slot] = 2
+    trial.form[slot, 0], trial.low[slot, 0], trial.high[slot, 0] = f, -np.inf, at
+    trial.form[slot, 1], trial.low[slot, 1], trial.high[slot, 1] = f, at, np.inf
 
 
 @compiled
-def try_children(
+def try_children(rows: Rows, desk: Desk, copy: Keep, trial: Trial, slot: int, k: int, t: float, counters: Any) -> None:
+    """Solve the children in a slot of ``trial``; the desk holds the parent before and after."""
+    for child in range(trial.children[slot]):
+        form = trial.form[slot, child]
+        before = narrow(rows, desk, form, trial.low[slot, child], trial.high[slot, child])
+        kind, count, bound, new_t = relax(rows, desk, k, t, False)
+        counters[SOLVED] += 1
+        trial.kind[slot, child], trial.bound[slot, child], trial.t[slot, child] = kind, bound, new_t
+        trial.active[slot, child] = count
+        for j in range(count):
+            trial.row[slot, child, j], trial.side[slot, child, j] = desk.row[j], desk.side[j]
+            trial.y[slot, child, j] = desk.y[j]
+        widen(desk, form, before)
+        keep(desk, copy, k, True)
+
+
+@compiled
+def repair(
     rows: Rows,
     desk: Desk,
     copy: Keep,
-    trial: Trial,
-    slot: int,
     tol: Any,
-    product: bool,
     alternatives: int,
-    i: int,
     k: int,
     t: float,
     counters: Any,
     best: Any,
     best_x: Any,
 ) -> None:
-    """Solve the children of a branching on i into a slot of ``trial``; the desk holds the parent before and after."""
-    widths(rows, desk, tol, product, i * alternatives, i, best, best_x, trial.width[slot])
-    for a in range(alternatives):
-        form = i * alternatives + a
-        before = add_slab(rows, desk, form, trial.width[slot, a])
-        kind, count, bound, new_t = relax(rows, desk, k, t, False)
+    """Look for a feasible point of a program of products near x; the desk holds the parent before and after.
+
+    Each product that is missed gets a slab for the factor that has the least way to go, as wide as the other factors
+    allow where they are now.  They move, so this is repeated, after a while with less than what is allowed.
+    """
+    forms = np.zeros(REPAIRS * len(tol), dtype=np.int64)
+    ranges = np.zeros((REPAIRS * len(tol), 2))
+    used, count, found = 0, k, False
+    for attempt in range(REPAIRS):
+        missed = 0
+        for i in range(len(tol)):
+            total, way, pick = 1.0, np.inf, -1
+            for f in range(i * alternatives, (i + 1) * alternatives):
+                total *= abs(dot(rows.f[f], desk.x) - rows.centre[f]) * rows.scale[f]
+            if total <= tol[i] * (1.0 + PRODUCT):
+                continue
+            missed += 1
+            for f in range(i * alternatives, (i + 1) * alternatives):
+                off = abs(dot(rows.f[f], desk.x) - rows.centre[f])
+                if rows.moves[f] and off < way:
+                    way, pick = off, f
+            if pick < 0:
+                break
+            width = way * rows.scale[pick] * tol[i] / total * (1.0 if attempt < 8 else 0.99 if attempt < 16 else 0.9)
+            forms[used] = pick
+            ranges[used] = narrow(rows, desk, pick, -width, width)
+            used += 1
+        if missed == 0:
+            found = True
+            break
+        kind, count, _, t = relax(rows, desk, count, t, True)
         counters[SOLVED] += 1
-        trial.kind[slot, a], trial.bound[slot, a], trial.t[slot, a] = kind, bound, new_t
-        trial.active[slot, a] = count
-        for j in range(count):
-            trial.row[slot, a, j], trial.side[slot, a, j] = desk.row[j], desk.side[j]
-            trial.y[slot, a, j] = desk.y[j]
-        take_slab(desk, form, before)
-        keep(desk, copy, k, True)
+        if kind == EMPTY:
+            break
+    if found and is_feasible(rows, desk):
+        norm = max(1.0, np.sqrt(dot(desk.x, desk.x)))
+        value = dot(rows.c, desk.x) / norm
+        if value > best[0]:
+            best[0] = value
+            for h in range(len(desk.x)):
+                best_x[h] = desk.x[h] / norm
+    while used > 0:
+        used -= 1
+        widen(desk, forms[used], (ranges[used, 0], ranges[used, 1]))
+    keep(desk, copy, k, True)
 
 
 @compiled
@@ -387,9 +455,14 @@ def choose(
     found = min(found, candidates)
     top, slot = -1.0, 0
     for j in range(found):
-        try_children(rows, desk, copy, trial, j, tol, product, alternatives, branch[j], k, t, counters, best, best_x)
+        first = branch[j] * alternatives
+        if product and tol[branch[j]] > 0.0:
+            plan_product(rows, desk, trial, j, first, alternatives, tol[branch[j]], best, best_x)
+        else:
+            plan_slabs(trial, j, first, alternatives, tol[branch[j]])
+        try_children(rows, desk, copy, trial, j, k, t, counters)
         score, alive = 1.0, 0
-        for a in range(alternatives):
+        for a in range(trial.children[j]):
             value = trial.bound[j, a]
             if trial.kind[j, a] == EMPTY or value <= floor:
                 score *= 2.0
@@ -424,7 +497,8 @@ def work(
     """Some steps of the search: GOING, DONE when the bounds have met, or FULL when the pool must grow."""
     branch = np.zeros(candidates, dtype=np.int64)
     for _ in range(steps):
-        if counters[NODES] + alternatives > len(pool.bound) or counters[HEAP] + alternatives > len(heap.node):
+        most = max(alternatives, 2)
+        if counters[NODES] + most > len(pool.bound) or counters[HEAP] + most > len(heap.node):
             return FULL
         floor = best[0] + gap
         diving = counters[DIVE] >= 0
@@ -457,6 +531,12 @@ def work(
             push_heap(heap, counters, node, bound)
             continue
         keep(desk, copy, k, False)
+        if product and (best[0] == -np.inf or counters[POPS] % 8 == 1):
+            repair(rows, desk, copy, tol, alternatives, k, t, counters, best, best_x)
+            floor = best[0] + gap
+            if bound <= floor:
+                pool.state[node] = CLOSED
+                continue
         slot = choose(
             rows,
             desk,
@@ -486,11 +566,11 @@ def work(
             continue
         pool.state[node] = INNER
         top, deepest = -np.inf, -1
-        for a in range(alternatives):
+        for a in range(trial.children[slot]):
             child = counters[NODES]
             counters[NODES] += 1
-            pool.parent[child], pool.form[child] = node, branch[slot] * alternatives + a
-            pool.width[child] = trial.width[slot, a]
+            pool.parent[child], pool.form[child] = node, trial.form[slot, a]
+            pool.low[child], pool.high[child] = trial.low[slot, a], trial.high[slot, a]
             if trial.kind[slot, a] == EMPTY or trial.bound[slot, a] < bound:
                 pool.bound[child], pool.t[child] = trial.bound[slot, a], trial.t[slot, a]
                 pool.active[child] = trial.active[slot, a]
@@ -687,7 +767,7 @@ class Search:
                         continue
                     norm = self._row_norms[name] if name >= 0 else self._form_norms[-1 - name]
                     y *= factor / (norm if norm > 0 and self.program.radius > 0 else 1.0)
-                    index.append(name if name >= 0 else -edges[-1 - name])
+                    index.append(name if name >= 0 else -edges[-1 - name, pool.side[node, i] > 0])
                     value.append(y if name >= 0 else y * float(pool.side[node, i]))
             ends.append(len(index))
         bound = pool.bound[:used] * size
@@ -698,21 +778,24 @@ class Search:
             parent=pool.parent[:used].astype(np.int64),
             form=np.where(form < 0, -1, form // alternatives),
             choice=np.where(form < 0, -1, form % alternatives),
-            width=pool.width[:used].copy(),
+            low=pool.low[:used].copy(),
+            high=pool.high[:used].copy(),
             bound=bound,
             start=np.array(ends, dtype=np.int64),
             index=np.array(index, dtype=np.int64),
             value=np.array(value, dtype=np.float64),
         )
 
-    def _edges(self, node: int) -> dict[int, int]:
-        """For each form with a slab on the path to a node, the node whose edge has the narrowest one."""
-        edges: dict[int, int] = {}
+    def _edges(self, node: int) -> dict[tuple[int, bool], int]:
+        """For each form with a range on the path, and each of its ends, the node whose edge has it narrowest."""
+        edges: dict[tuple[int, bool], int] = {}
         pool = self._pool
         while node > 0:
             form = int(pool.form[node])
-            if form not in edges or pool.width[node] < pool.width[edges[form]]:
-                edges[form] = node
+            if (form, True) not in edges or pool.high[node] < pool.high[edges[form, True]]:
+                edges[form, True] = node
+            if (form, False) not in edges or pool.low[node] > pool.low[edges[form, False]]:
+                edges[form, False] = node
             node = int(pool.parent[node])
         return edges
 
@@ -747,7 +830,8 @@ def _make_pool(capacity: int, d: int) -> Pool:
     return Pool(
         parent=np.zeros(capacity, dtype=np.int32),
         form=np.zeros(capacity, dtype=np.int32),
-        width=np.zeros(capacity),
+        low=np.zeros(capacity),
+        high=np.zeros(capacity),
         bound=np.zeros(capacity),
         t=np.zeros(capacity),
         state=np.zeros(capacity, dtype=np.int8),
@@ -781,12 +865,15 @@ def _make_keep(d: int) -> Keep:
 
 
 def _make_trial(slots: int, alternatives: int, d: int) -> Trial:
-    shape = (slots, alternatives)
+    shape = (slots, max(alternatives, 2))
     return Trial(
+        children=np.zeros(slots, dtype=np.int64),
+        form=np.zeros(shape, dtype=np.int64),
+        low=np.zeros(shape),
+        high=np.zeros(shape),
         kind=np.zeros(shape, dtype=np.int64),
         bound=np.zeros(shape),
         t=np.zeros(shape),
-        width=np.zeros(shape),
         active=np.zeros(shape, dtype=np.int64),
         row=np.zeros((*shape, d + 1), dtype=np.int64),
         side=np.zeros((*shape, d + 1)),

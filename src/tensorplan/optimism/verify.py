@@ -2,10 +2,11 @@
 
 It shares nothing with the search but the data types.  A leaf with multipliers y proves, by weak duality,
 
-    <c, θ>  <=  Σ_j y_j g_j + Σ_e (|y_e| w_e - y_e l0_e) + B ‖c - Σ_j y_j G_j - Σ_e y_e l_e‖                      (*)
+    <c, θ>  <=  Σ_j y_j g_j + Σ_e y_e (end_e - l0_e) + B ‖c - Σ_j y_j G_j - Σ_e y_e l_e‖                          (*)
 
-for every θ of the ball with G_j θ <= g_j (y_j >= 0) and |l0_e + <l_e, θ>| <= w_e (y_e of any sign).  The same with
-c = 0 reads 0 <= right-hand side, so a negative right-hand side shows that no θ is there.
+for every θ of the ball with G_j θ <= g_j (y_j >= 0) and low_e <= l0_e + <l_e, θ> <= high_e, where end_e is high_e for
+y_e > 0 and low_e for y_e < 0, and must be finite.  The same with c = 0 reads 0 <= right-hand side, so a negative
+right-hand side shows that no θ is there.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def verify(program: Program, solution: Solution, *, exact: bool = False) -> floa
     _check_arrays(certificate)
     _check_nodes(program, certificate)
     _check_entries(program, certificate)
-    _check_cover(program, certificate)
+    _check_branchings(program, certificate)
     leaves = _Leaves.of(program, certificate)
     confirmed = _check_leaves(_Terms(program), leaves, exact)
     _check_status(program, solution, leaves)
@@ -69,11 +70,11 @@ def _check_arrays(certificate: Certificate) -> None:
     entries = len(np.atleast_1d(certificate.index))
     if not nodes:
         raise CertificateError("the certificate has no nodes, not even the root")
-    lengths = {"parent": nodes, "form": nodes, "choice": nodes, "width": nodes, "bound": nodes}
+    lengths = dict.fromkeys(("parent", "form", "choice", "low", "high", "bound"), nodes)
     lengths |= {"start": nodes + 1, "index": entries, "value": entries}
     for name, length in lengths.items():
         array = np.asarray(getattr(certificate, name))
-        kind = "f" if name in ("width", "bound", "value") else "i"
+        kind = "f" if name in ("low", "high", "bound", "value") else "i"
         if array.dtype.kind != kind or array.dtype.itemsize != 8:
             raise CertificateError(f"{name} of the certificate holds {array.dtype}, not {kind}8")
         if array.shape != (length,):
@@ -81,7 +82,7 @@ def _check_arrays(certificate: Certificate) -> None:
 
 
 def _check_nodes(program: Program, certificate: Certificate) -> None:
-    """Node 0 is the root, every other node has an earlier parent and a slab that exists, and leaves have bounds."""
+    """Node 0 is the root, every other node has an earlier parent and a range of a form, and leaves have bounds."""
     parent, edge = certificate.parent, np.arange(len(certificate.parent)) > 0
     if parent[0] != -1:
         raise CertificateError(f"node 0 must be the root, with parent -1, and has parent {parent[0]}")
@@ -98,8 +99,8 @@ def _check_nodes(program: Program, certificate: Certificate) -> None:
         edge & ((certificate.choice < 0) | (certificate.choice >= alternatives)),
         lambda k: f"node {k} takes alternative {certificate.choice[k]}, the program has {alternatives}",
     )
-    width = certificate.width
-    _refuse(edge & ~((width >= 0) & (width < math.inf)), lambda k: f"node {k} has a slab of width {width[k]}")
+    low, high = certificate.low, certificate.high
+    _refuse(edge & ~(low <= high), lambda k: f"node {k} has the range [{low[k]}, {high[k]}], which is none")
     inner, bound = _inner(certificate), certificate.bound
     _refuse(inner & ~np.isnan(bound), lambda k: f"node {k} has children and the bound {bound[k]:g} all the same")
     _refuse(~inner & np.isnan(bound), lambda k: f"leaf {k} has no bound: it was never closed, or lost its children")
@@ -107,7 +108,7 @@ def _check_nodes(program: Program, certificate: Certificate) -> None:
 
 
 def _check_entries(program: Program, certificate: Certificate) -> None:
-    """Only leaves have multipliers, each of an own row or of a slab on the path to the leaf, those of rows >= 0."""
+    """Only leaves have multipliers, each of an own row, and >= 0, or of a finite end of a range on the path to it."""
     start, index, value = certificate.start, certificate.index, certificate.value
     nodes, rows = len(certificate.parent), len(program.rows)
     if start[0] != 0 or start[-1] != len(index):
@@ -118,7 +119,7 @@ def _check_entries(program: Program, certificate: Certificate) -> None:
     leaf = np.repeat(np.arange(nodes), count)
     _refuse(index >= rows, lambda t: f"leaf {leaf[t]} has a multiplier for row {index[t]}, the program has {rows}")
     _refuse(
-        index <= -nodes, lambda t: f"leaf {leaf[t]} has a multiplier for the slab of node {-int(index[t])} of {nodes}"
+        index <= -nodes, lambda t: f"leaf {leaf[t]} has a multiplier for the range of node {-int(index[t])} of {nodes}"
     )
     _refuse(~np.isfinite(value), lambda t: f"leaf {leaf[t]} has the multiplier {value[t]}")
     _refuse(
@@ -129,45 +130,77 @@ def _check_entries(program: Program, certificate: Certificate) -> None:
     node = np.where(index < 0, -index, 0)
     _refuse(
         (first[leaf] < first[node]) | (first[leaf] >= last[node]),
-        lambda t: f"leaf {leaf[t]} has a multiplier for the slab of node {node[t]}, which is not on its path",
+        lambda t: f"leaf {leaf[t]} has a multiplier for the range of node {node[t]}, which is not on its path",
+    )
+    end = _ends(certificate)
+    _refuse(
+        ~np.isfinite(end),
+        lambda t: f"leaf {leaf[t]} has the multiplier {value[t]:g} for the end {end[t]} of the range of node {node[t]}",
     )
     order = np.lexsort((index, leaf))
     twice = (np.diff(index[order]) == 0) & (np.diff(leaf[order]) == 0)
     _refuse(twice, lambda t: f"leaf {leaf[order[t]]} has two multipliers of index {index[order[t]]}")
 
 
-def _check_cover(program: Program, certificate: Certificate) -> None:
-    """Every feasible θ of an inner node lies in one of its children.
+def _check_branchings(program: Program, certificate: Certificate) -> None:
+    """Every feasible θ of an inner node lies in one of its children, which are a cover or a split.
 
-    The children branch on one form i and have each alternative once.  A feasible θ has |l_{i,a}| <= tol_i for some a,
-    so slabs of width >= tol_i cover.  In a product program let Π_a w_a >= tol_i: a θ outside all slabs has
-    Π_a |l_{i,a}| > Π_a w_a >= tol_i and is not feasible.
+    The ranges of a cover are finite, those of a split are not: an infinite end of any of the children makes it a split.
     """
-    alternatives = program.alternatives
     if len(certificate.parent) == 1:
         return
-    child = 1 + np.argsort(certificate.parent[1:], kind="stable")
-    parent, form, choice = certificate.parent[child], certificate.form[child], certificate.choice[child]
-    count = np.bincount(parent, minlength=len(certificate.parent))
+    child = 1 + np.argsort(certificate.parent[1:], kind="stable")  # the children of each node together, in their order
+    parent, form = certificate.parent[child], certificate.form[child]
+    split = np.zeros(len(certificate.parent), dtype=np.bool_)
+    split[parent[np.isinf(certificate.low[child]) | np.isinf(certificate.high[child])]] = True
+    count = np.bincount(parent, minlength=len(split))
+    due = np.where(split, 2, program.alternatives)
     _refuse(
-        (count > 0) & (count != alternatives),
-        lambda k: f"node {k} has {count[k]} children, a branching has {alternatives}",
+        (count > 0) & (count != due),
+        lambda k: f"node {k} has {count[k]} children, a {'split' if split[k] else 'cover'} has {due[k]}",
     )
-    family = child.reshape(-1, alternatives)  # one row per inner node: its children
-    mixed = (certificate.form[family] != form.reshape(family.shape)[:, :1]).any(axis=1)
-    _refuse(mixed, lambda t: f"the children of node {parent[t * alternatives]} branch on different forms")
-    missing = (np.sort(choice.reshape(family.shape), axis=1) != np.arange(alternatives)).any(axis=1)
-    _refuse(missing, lambda t: f"the children of node {parent[t * alternatives]} do not have each alternative once")
+    eldest = (np.cumsum(count) - count)[parent]
+    _refuse(form != form[eldest], lambda t: f"the children of node {parent[t]} branch on different forms")
+    _check_splits(certificate, child[split[parent]].reshape(-1, 2))
+    _check_covers(program, certificate, child[~split[parent]].reshape(-1, program.alternatives))
+
+
+def _check_splits(certificate: Certificate, family: Ints) -> None:
+    """The two children of each row have the ranges (-inf, s] and [s, inf) of one form: every θ is in one of them."""
+    node, choice = certificate.parent[family[:, 0]], certificate.choice[family]
+    low, high = certificate.low[family], certificate.high[family]
+    _refuse(
+        (low[:, 0] != -math.inf) | (high[:, 1] != math.inf) | ~np.isfinite(high[:, 0]) | ~np.isfinite(low[:, 1]),
+        lambda t: f"the children of node {node[t]} have an infinite end but not the ranges (-inf, s] and [s, inf)",
+    )
+    _refuse(choice[:, 0] != choice[:, 1], lambda t: f"the children of node {node[t]} split different alternatives")
+    _refuse(
+        high[:, 0] != low[:, 1],
+        lambda t: f"the children of node {node[t]} are split at {high[t, 0]} and {low[t, 1]}, which do not meet",
+    )
+
+
+def _check_covers(program: Program, certificate: Certificate, family: Ints) -> None:
+    """The children of each row have each alternative of one form i once, and ranges [-w_a, w_a] that are wide enough.
+
+    A feasible θ has |l_{i,a}| <= tol_i for some a, so w_a >= tol_i for all a is enough.  In a product program let
+    Π_a w_a >= tol_i: a θ outside all ranges has Π_a |l_{i,a}| > Π_a w_a >= tol_i and is not feasible.
+    """
+    node, child = certificate.parent[family[:, 0]], family.ravel()
+    missing = (np.sort(certificate.choice[family], axis=1) != np.arange(program.alternatives)).any(axis=1)
+    _refuse(missing, lambda t: f"the children of node {node[t]} do not have each alternative once")
+    low, high, form = certificate.low[child], certificate.high[child], certificate.form[child]
+    _refuse(low != -high, lambda t: f"node {child[t]} has the range [{low[t]}, {high[t]}], a cover has [-w, w]")
     if program.product:
         _check_products(program, certificate, family)
     else:
-        narrow = certificate.width[child] < program.tol[form]
-        _refuse(narrow, lambda t: f"node {child[t]} has a slab narrower than the tolerance of form {form[t]}")
+        narrow = high < program.tol[form]
+        _refuse(narrow, lambda t: f"node {child[t]} has a range narrower than the tolerance of form {form[t]}")
 
 
 def _check_products(program: Program, certificate: Certificate, family: Ints) -> None:
     for children in family:
-        product = math.prod(map(Fraction, certificate.width[children].tolist()), start=Fraction(1))
+        product = math.prod(map(Fraction, certificate.high[children].tolist()), start=Fraction(1))
         node, form = certificate.parent[children[0]], certificate.form[children[0]]
         if product < Fraction(float(program.tol[form])):
             raise CertificateError(
@@ -180,6 +213,14 @@ def _inner(certificate: Certificate) -> NDArray[np.bool_]:
     inner = np.zeros(len(certificate.parent), dtype=np.bool_)
     inner[certificate.parent[1:]] = True
     return inner
+
+
+def _ends(certificate: Certificate) -> Array:
+    """The end of its range that each multiplier uses: high if it is > 0, low if it is < 0; 0 if it is 0 or of a row."""
+    value, ranged = certificate.value, certificate.index < 0
+    edge = np.where(ranged, -certificate.index, 0)
+    end = np.where(value > 0, certificate.high[edge], certificate.low[edge])
+    return np.where(ranged & (value != 0), end, 0.0)
 
 
 def _intervals(parent: Ints) -> tuple[Ints, Ints]:
@@ -210,18 +251,18 @@ def _refuse(wrong: NDArray[np.bool_], sentence: Callable[[int], str]) -> None:
 
 
 class _Terms:
-    """All that a multiplier can stand at, rows first, then slabs: <vector, θ> <= offset (+ width, for a slab).
+    """All that a multiplier can stand at, rows first, then forms: <vector, θ> <= offset (+ end, for a form).
 
-    With it each entry adds y·offset + |y|·width to the right-hand side of (*), and takes y·vector from c.
+    With it each entry adds y·offset + y·end to the right-hand side of (*), and takes y·vector from c.
     """
 
     def __init__(self, program: Program) -> None:
         d = program.dimension
-        slabs = program.forms.reshape(-1, d + 1)
+        forms = program.forms.reshape(-1, d + 1)
         self.objective = program.objective
         self.radius = program.radius
-        self.vector = np.concatenate([program.rows, slabs[:, 1:]])
-        self.offset = np.concatenate([program.rhs, -slabs[:, 0]])
+        self.vector = np.concatenate([program.rows, forms[:, 1:]])
+        self.offset = np.concatenate([program.rhs, -forms[:, 0]])
         self.length = _norms(self.vector)
         self.scale = _scale(program)
 
@@ -235,29 +276,29 @@ class _Terms:
 
 @dataclass(frozen=True)
 class _Leaves:
-    """The leaves with their claims; leaf t has the entries start[t] .. start[t+1]-1 of (term, value, width)."""
+    """The leaves with their claims; leaf t has the entries start[t] .. start[t+1]-1 of (term, value, end)."""
 
     node: Ints
     claim: Array
     start: Ints
     term: Ints
     value: Array
-    width: Array
+    end: Array
 
     @staticmethod
     def of(program: Program, certificate: Certificate) -> _Leaves:
         # Inner nodes have no entries, so the entries of successive leaves follow one another without a gap.
         node = np.flatnonzero(~_inner(certificate))
-        slab = certificate.index < 0
-        edge = np.where(slab, -certificate.index, 0)
+        ranged = certificate.index < 0
+        edge = np.where(ranged, -certificate.index, 0)
         term = len(program.rows) + certificate.form[edge] * program.alternatives + certificate.choice[edge]
         return _Leaves(
             node,
             certificate.bound[node],
             np.append(certificate.start[node], len(certificate.index)),
-            np.where(slab, term, certificate.index),
+            np.where(ranged, term, certificate.index),
             certificate.value,
-            np.where(slab, certificate.width[edge], 0.0),
+            _ends(certificate),
         )
 
     @property
@@ -293,10 +334,10 @@ def _evaluate(terms: _Terms, leaves: _Leaves) -> tuple[Array, Array]:
     """The right-hand side of (*) of each leaf in floating point, and a radius that surely holds its rounding error.
 
     Let u = eps/2 and γ_k = k u / (1 - k u).  A leaf has N entries; products and sums in any order, with or without
-    fused operations, give, with M = B (‖c‖ + Σ |y| ‖vector‖) + Σ |y| (|offset| + width),
+    fused operations, give, with M = B (‖c‖ + Σ |y| ‖vector‖) + Σ |y| (|offset| + |end|),
 
         ‖r^ - r‖ <= γ_{N+1} (‖c‖ + Σ |y| ‖vector‖)   for r = c - Σ y vector, by the triangle inequality,
-        fl(‖r^‖) within γ_{d+3} ‖r^‖,   the scalar sum within γ_{2N+1} Σ |y| (|offset| + width),
+        fl(‖r^‖) within γ_{d+3} ‖r^‖,   the scalar sum within γ_{2N+1} Σ |y| (|offset| + |end|),
 
     and two more roundings for the product with B and the last sum: in all at most γ_K M, K = 2N + d + 8.  M itself is
     computed, as M^ >= (1 - γ_K) M, and γ_K / (1 - γ_K) <= 2 K u = K eps while K u <= 1/4; the radius is twice that,
@@ -309,12 +350,12 @@ def _evaluate(terms: _Terms, leaves: _Leaves) -> tuple[Array, Array]:
     for low, high in leaves.blocks(d):
         start = leaves.start[low : high + 1] - leaves.start[low]
         part = slice(leaves.start[low], leaves.start[high])
-        y, term, width = leaves.value[part], leaves.term[part], leaves.width[part]
+        y, term, end = leaves.value[part], leaves.term[part], leaves.end[part]
         aimed = ~leaves.empty[low:high]  # an empty leaf is closed with c = 0
         rest = np.where(aimed[:, None], terms.objective, 0.0) - _sums(y[:, None] * terms.vector[term], start)
-        value[low:high] = _sums(y * terms.offset[term] + np.abs(y) * width, start) + radius * _norms(rest)
+        value[low:high] = _sums(y * terms.offset[term] + y * end, start) + radius * _norms(rest)
         pull = np.where(aimed, length, 0.0) + _sums(np.abs(y) * terms.length[term], start)
-        mass = radius * pull + _sums(np.abs(y) * (np.abs(terms.offset[term]) + width), start)
+        mass = radius * pull + _sums(np.abs(y) * (np.abs(terms.offset[term]) + np.abs(end)), start)
         steps = 2.0 * np.diff(start) + (d + 8)
         doubt[low:high] = 2 * _EPS * steps * mass + (1 + radius) * steps**2 * _TINY
     return value, doubt
@@ -362,11 +403,11 @@ def _right_side(terms: _Terms, leaves: _Leaves, t: int) -> tuple[Fraction, Fract
     objective, vector, offset, shift = terms.integers
     term = leaves.term[part]
     y, raised = _dyadic(leaves.value[part])
-    width, widened = _dyadic(leaves.width[part])
+    end, lifted = _dyadic(leaves.end[part])
     rest = 0 if leaves.empty[t] else objective * (1 << raised)
     rest = rest - (y[:, None] * vector[term]).sum(axis=0)
     s = Fraction(int((y * offset[term]).sum()), 1 << (shift + raised))
-    s += Fraction(int((abs(y) * width).sum()), 1 << (raised + widened))
+    s += Fraction(int((y * end).sum()), 1 << (raised + lifted))
     q = Fraction(terms.radius) ** 2 * Fraction(int((rest * rest).sum()), 1 << 2 * (shift + raised))
     return s, q
 
