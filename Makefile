@@ -15,6 +15,7 @@ demo: $(VENV)/core.stamp
 test: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -c 'from tensorplan.optimism import Program, solve; solve(Program([1.0], 1.0))'  # compile once
 	$(BIN)/pytest -n auto
 
 bench: $(VENV)/bench.stamp

@@ -1,6 +1,7 @@
 """All measurements, one after the other: ``make bench``."""
 
-from benchmarks import access, backward_induction, frozen_lake, startup
+from benchmarks import access, backward_induction, frozen_lake, optimism, startup
 
 for part in (startup, access, frozen_lake, backward_induction):
     part.main()
+optimism.main(["--quick"])

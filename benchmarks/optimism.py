@@ -20,8 +20,9 @@ import numpy as np
 
 from benchmarks import scip
 from benchmarks.instances import CONFLICTS, LAYERED, conflict, layered_run
-from tensorplan.optimism import Program, Solution, solve, verify
+from tensorplan.optimism import Program, Search, Solution, solve, verify
 from tensorplan.optimism.program import Array
+from tensorplan.optimism.search import CANDIDATES
 
 GAP = 1e-6
 AGREE = 1e-5
@@ -66,6 +67,9 @@ class Whole:
     """Seconds to solve all calls with certificates."""
     checked: float = 0.0
     """Seconds to verify these."""
+    grown: float = 0.0
+    """Seconds for all calls when each one takes up the tree of the one before."""
+    grown_nodes: int = 0
     troubles: list[str] = field(default_factory=list)
     """Why the run is not complete, and which calls are not proven optimal."""
 
@@ -133,7 +137,30 @@ def whole_run(actions: int, d: int, limit: float) -> Whole:
             run.troubles.append(f"certificate of call {call}: {error}")
         run.certified += between - began
         run.checked += time.perf_counter() - between
+    run.grown, run.grown_nodes = grow(run.programs)
     return run
+
+
+def grow(programs: Sequence[Program], candidates: int = CANDIDATES) -> tuple[float, int]:
+    """Seconds and nodes for a sequence of programs, each of which adds to the one before, solved as one."""
+    search = Search(programs[0], candidates=candidates)
+    seconds, nodes = 0.0, 0
+    for before, program in zip([None, *programs[:-1]], programs, strict=True):
+        began = time.perf_counter()
+        if before is not None:
+            rows, forms = len(before.rows), len(before.forms)
+            search.extend(program.rows[rows:], program.rhs[rows:], program.forms[forms:], program.tol[forms:])
+        nodes += search.solve(gap=GAP).nodes
+        seconds += time.perf_counter() - began
+    return seconds, nodes
+
+
+def rules(runs: Sequence[Whole]) -> None:
+    """What trying more than the most violated disjunction before branching gains."""
+    print("\nbranching: the most violated disjunction, or the best of some that are tried (nodes include the trials)")
+    for candidates in (1, 2, 4, 8):
+        total, nodes = (sum(x) for x in zip(*(grow(run.programs, candidates) for run in runs), strict=True))
+        print(f"  {candidates} tried: {total:>8.3f} s {nodes:>8} nodes")
 
 
 def spread(programs: Sequence[Program], most: int) -> list[int]:
@@ -199,14 +226,14 @@ def totals(runs: Iterable[Whole]) -> None:
     print("\nwhole runs, ours, every call")
     print(
         f"  {'A':>2} {'d':>3} {'calls':>5} {'m':>4} {'n':>3} {'seconds':>9} {'worst call':>10} {'nodes':>8} "
-        f"{'worst':>7} {'us/node':>8} {'with certificate':>16} {'verify':>8}"
+        f"{'worst':>7} {'us/node':>8} {'certified':>9} {'verify':>7} {'tree kept':>9} {'nodes':>8}"
     )
     for run in runs:
         last = run.programs[-1]
         print(
             f"  {run.actions:>2} {run.d:>3} {len(run.programs):>5} {len(last.rows):>4} {len(last.forms):>3} "
             f"{run.total:>9.3f} {max(run.seconds):>10.3f} {sum(run.nodes):>8} {max(run.nodes):>7} "
-            f"{1e6 * run.per_node:>8.1f} {run.certified:>16.3f} {run.checked:>8.3f}"
+            f"{1e6 * run.per_node:>8.1f} {run.certified:>9.3f} {run.checked:>7.3f} {run.grown:>9.3f} {run.grown_nodes:>8}"
         )
         for trouble in run.troubles:
             print(f"  WARNING: A={run.actions} d={run.d}: {trouble}")
@@ -325,6 +352,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     summary(duels)
     totals(runs)
     growth(runs)
+    rules(runs)
     node_time(runs)
     if options.plot:
         plot(options.plot, duels, runs)
