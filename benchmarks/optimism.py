@@ -156,7 +156,7 @@ def grow(programs: Sequence[Program], candidates: int = CANDIDATES) -> tuple[flo
 
 
 def rules(runs: Sequence[Whole]) -> None:
-    """What trying more than the most violated disjunction before branching gains."""
+    """What trying more than the most violated disjunction gains."""
     print("\nbranching: the most violated disjunction, or the best of some that are tried (nodes include the trials)")
     for candidates in (1, 2, 4, 8):
         total, nodes = (sum(x) for x in zip(*(grow(run.programs, candidates) for run in runs), strict=True))
@@ -233,7 +233,8 @@ def totals(runs: Iterable[Whole]) -> None:
         print(
             f"  {run.actions:>2} {run.d:>3} {len(run.programs):>5} {len(last.rows):>4} {len(last.forms):>3} "
             f"{run.total:>9.3f} {max(run.seconds):>10.3f} {sum(run.nodes):>8} {max(run.nodes):>7} "
-            f"{1e6 * run.per_node:>8.1f} {run.certified:>9.3f} {run.checked:>7.3f} {run.grown:>9.3f} {run.grown_nodes:>8}"
+            f"{1e6 * run.per_node:>8.1f} {run.certified:>9.3f} {run.checked:>7.3f} "
+            f"{run.grown:>9.3f} {run.grown_nodes:>8}"
         )
         for trouble in run.troubles:
             print(f"  WARNING: A={run.actions} d={run.d}: {trouble}")

@@ -42,7 +42,7 @@ UNIT = 2.3e-16
 BOUNDED, EMPTY = 0, 1
 
 
-_COMPILED = (Path(__file__).parent / name for name in ("relax.py", "search.py"))
+_COMPILED = (Path(__file__).parent / name for name in ("relax.py", "tree.py", "branch.py", "search.py"))
 _STAMP = "".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in _COMPILED)
 
 
