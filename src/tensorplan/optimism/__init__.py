@@ -28,8 +28,8 @@ search, checks it in floating point with outward rounding or in exact fractions.
 the accuracy of the point, so a numerical accident can cost time or tightness but not a feasible θ.
 
 Numbers.  Everything is scaled to the unit ball and to rows of norm one.  There a row holds when it is missed by no
-more than 1e-11, a disjunction when an alternative is missed by no more than 1e-9, a product when it exceeds tol by no
-more than a fraction 1e-8.  ``"optimal"`` means bound - value <= gap max(1, |value|), or 4e-13 B ‖c‖ where that is
+more than 1e-11, a disjunction when an alternative is missed by no more than 1e-9, a product when moving one factor by
+1e-9 would do.  ``"optimal"`` means bound - value <= gap max(1, |value|), or 4e-13 B ‖c‖ where that is
 larger.  ``"limit"`` means that time or nodes ran out, or the digits of double precision (where the rows leave one
 point of the ball's surface, a bound may not come closer than about 1e-8 B ‖c‖): theta is feasible if there is one,
 and the bound is valid.

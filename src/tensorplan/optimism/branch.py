@@ -11,10 +11,10 @@ from tensorplan.optimism.relax import EMPTY, Desk, Rows, compiled, dot, relax
 from tensorplan.optimism.tree import SOLVED, Keep, keep, narrow, widen
 
 SATISFIED = 1e-9
-"""A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball)."""
+"""A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball).
 
-PRODUCT = 1e-8
-"""A product may exceed its tolerance by this fraction of it."""
+For a product: when moving one factor by so much would do.
+"""
 
 HAIR = 3e-11
 """By how much a slab is narrower than the range that it must be disjoint from (distance, in the unit ball)."""
@@ -63,12 +63,16 @@ def violation(rows: Rows, desk: Desk, tol: Any, product: bool, alternatives: int
     """By how much x misses disjunction i (0 when satisfied, or decided at the node)."""
     first = i * alternatives
     if product:
-        total, smallest = 1.0, np.inf
+        total, least = 1.0, np.inf
         for f in range(first, first + alternatives):
             off = abs(dot(rows.f[f], desk.x) - rows.centre[f])
             total *= off * rows.scale[f]
-            smallest = min(smallest, off)
-        return smallest if total > tol[i] * (1.0 + PRODUCT) and smallest > SATISFIED else 0.0
+            if rows.moves[f]:
+                least = min(least, off)
+        if total <= tol[i]:
+            return 0.0
+        least *= 1.0 - tol[i] / total  # how far that factor would have to move
+        return least if least > SATISFIED else 0.0
     least = np.inf
     for f in range(first, first + alternatives):
         if desk.hi[f] < np.inf:
@@ -131,16 +135,17 @@ def plan_product(
             if b != a:
                 others *= max(0.0, least[b] - HAIR * rows.scale[first + b])
         width = tol / others * (1.0 + 1e-15 * alternatives) if others > 0.0 else np.inf
-        if rows.moves[first + a] and width < abs(values[a]) * (1.0 - 1e-10):
+        if rows.moves[first + a] and width < abs(values[a]) - 0.1 * SATISFIED * rows.scale[first + a]:
             trial.children[slot] = alternatives
             for b in range(alternatives):
                 cover(trial, slot, first, b, width if b == a else least[b] - HAIR * rows.scale[first + b])
             return
-    widest, pick = 1.0 + 1e-10, -1
+    widest, pick = 0.0, -1
     for b in range(alternatives):
-        if rows.moves[first + b] and abs(values[b]) > widest * max(least[b], 1e-9 * rows.scale[first + b]):
-            widest = abs(values[b]) / max(least[b], 1e-9 * rows.scale[first + b])
-            pick = b
+        scale = rows.scale[first + b]
+        ratio = abs(values[b]) / max(least[b], SATISFIED * scale)
+        if rows.moves[first + b] and abs(values[b]) - least[b] > 0.1 * SATISFIED * scale and ratio > widest:
+            widest, pick = ratio, b
     if pick < 0 or tol == 0.0:
         plan_slabs(trial, slot, first, alternatives, tol ** (1.0 / alternatives) * (1.0 + 1e-15 * alternatives))
         return
@@ -198,14 +203,13 @@ def repair(
     for attempt in range(REPAIRS):
         missed = 0
         for i in range(len(tol)):
-            total, way, pick = 1.0, np.inf, -1
-            for f in range(i * alternatives, (i + 1) * alternatives):
-                total *= abs(dot(rows.f[f], desk.x) - rows.centre[f]) * rows.scale[f]
-            if total <= tol[i] * (1.0 + PRODUCT):
+            if violation(rows, desk, tol, True, alternatives, i) == 0.0:
                 continue
             missed += 1
+            total, way, pick = 1.0, np.inf, -1
             for f in range(i * alternatives, (i + 1) * alternatives):
                 off = abs(dot(rows.f[f], desk.x) - rows.centre[f])
+                total *= off * rows.scale[f]
                 if rows.moves[f] and off < way:
                     way, pick = off, f
             if pick < 0:
