@@ -12,7 +12,7 @@ from scipy import sparse
 from tensorplan.optimism import Program
 
 
-def random_program(rng, *, dims=(1, 6), alternatives=(2, 4), most=100, product=False):
+def random_program(rng, *, dims=(1, 6), alternatives=(2, 4), most=256, product=False):
     """A program and a planted θ* that satisfies it (None where nothing was planted)."""
     d = int(rng.integers(dims[0], dims[1] + 1))
     a = int(rng.integers(alternatives[0], alternatives[1] + 1))

@@ -1,5 +1,6 @@
 import json
 import math
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_optimum_equals_exhaustive_enumeration(seed):
-    """50 programs per seed: d 1..6, A 2..4, up to 100 assignments each solved by Clarabel (accurate to about 1e-7)."""
+    """50 programs per seed: d 1..6, A 2..4, n 0..8, up to 256 assignments each solved by Clarabel (to about 1e-7)."""
     rng = np.random.default_rng(seed)
     unknown = 0
     for _ in range(50):
@@ -254,6 +255,37 @@ def test_a_limit_leaves_a_valid_bracket():
         assert verify(program, s) >= full.value - 1e-9
         before = s.bound
     assert solve(program, time_limit=0.0).bound >= full.value - 1e-9
+
+
+def test_ctrl_c_leaves_a_valid_bracket():
+    program, star = hard_program(1, d=18, n=90, a=4)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        s = solve(program, certificate=True)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert s.status == "limit"
+    assert program.objective @ star - 1e-9 <= verify(program, s) <= np.linalg.norm(program.objective) + 1e-9
+
+
+def test_a_search_goes_on_where_it_stopped():
+    program, _ = hard_program()
+    search = Search(program)
+    stopped = search.solve(node_limit=200)
+    resumed, fresh = search.solve(), solve(program)
+    assert resumed.value == pytest.approx(fresh.value, abs=1e-8)
+    assert resumed.nodes < fresh.nodes
+    again = search.solve(certificate=True)  # what was found is kept, and only has to be looked at
+    assert (again.status, again.value) == ("optimal", resumed.value)
+    assert again.nodes <= 2
+    assert again.bound <= stopped.bound
+    verify(program, again)
 
 
 def test_growing_a_program_gives_what_solving_it_afresh_gives():

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorplan.optimism.branch import Trial, choose, is_feasible, make_trial, repair
+from tensorplan.optimism.branch import SATISFIED, Trial, choose, is_feasible, make_trial, repair
 from tensorplan.optimism.program import Certificate, Program, ProgramError, Solution
-from tensorplan.optimism.relax import EMPTY, Desk, Rows, compiled, dot, make_desk, relax
+from tensorplan.optimism.relax import EMPTY, VIOLATED, Desk, Rows, compiled, dot, make_desk, relax
 from tensorplan.optimism.tree import (
     CLOSED,
     DIVE,
@@ -176,13 +176,13 @@ class Search:
     """A program that grows, and the tree that proves its bound.
 
     ``solve`` may be called again after ``extend``: rows and disjunctions only shrink the feasible set, so every leaf
-    and every bound remains valid.
+    and every bound remains valid.  Ctrl-C leaves the tree as it is: ``solve(time_limit=0)`` then says what is known.
     """
 
     def __init__(self, program: Program, *, candidates: int = CANDIDATES) -> None:
         self.program = program
         self.candidates = candidates
-        self.incumbent: NDArray[np.float64] | None = None
+        self._best_x: NDArray[np.float64] | None = None
         self._scale()
         self._pool = make_pool(1024, program.dimension)
         self._counters = np.zeros(6, dtype=np.int64)
@@ -221,7 +221,7 @@ class Search:
             desk.hot[desk.hot[-1]] = j
             desk.hot[-1] += 1
             desk.is_hot[j] = True
-        best, best_x = np.array([-np.inf]), np.zeros(d)
+        best, best_x = self._recall()
         heap = make_heap(2 * len(pool.bound))
         counters[HEAP], counters[SOLVED], counters[POPS], counters[DIVE] = 0, 0, 0, -1
         leaves = np.flatnonzero((pool.state[: counters[NODES]] == OPEN) | (pool.state[: counters[NODES]] == CLOSED))
@@ -229,9 +229,8 @@ class Search:
             pool.state[node] = OPEN
             push_heap(heap, counters, node, pool.bound[node])
         copy, trial = make_keep(d), make_trial(self.candidates, alternatives, d)
-        status = "limit"
-        steps = 8
-        while True:
+        status, state, steps = "limit", GOING, 8
+        while state != DONE:
             state = work(
                 self._rows,
                 program.tol,
@@ -249,6 +248,7 @@ class Search:
                 self._allowed(gap, best[0] * size if size > 0 else 0.0) / max(size, TINY),
                 steps,
             )
+            self._best_x = best_x if np.isfinite(best[0]) else None
             if state == DONE:
                 status = "optimal" if np.isfinite(best[0]) else "infeasible"
                 break
@@ -265,7 +265,8 @@ class Search:
         scaled = float(pool.bound[:used][leaf].max(initial=-np.inf))
         theta = best_x * program.radius if np.isfinite(best[0]) else None
         value = -np.inf if theta is None else float(program.objective @ theta)
-        bound = scaled * size if scaled > -np.inf else -np.inf
+        # A point that satisfies the rows up to the tolerance may be ahead of the bound by as much.
+        bound = max(scaled * size, value) if scaled > -np.inf else -np.inf
         # What was found must bear the status out, whatever made the search stop.
         if status == "infeasible" and leaf.any():
             status = "limit"
@@ -311,6 +312,21 @@ class Search:
         size = self.program.radius * float(np.linalg.norm(self.program.objective))
         return max(gap * max(1.0, abs(value) if np.isfinite(value) else 0.0), 4e-13 * size)
 
+    def _recall(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The best point of the call before and its value, where it satisfies the program as it is now."""
+        program, x = self.program, self._best_x
+        if x is not None:
+            theta = x * program.radius
+            values = np.abs(program.forms[:, :, 0] + program.forms[:, :, 1:] @ theta)
+            if program.product:
+                held = values.prod(axis=1) <= program.tol
+            else:
+                slack = SATISFIED * self._rows.scale.reshape(values.shape)
+                held = (values <= program.tol[:, None] + slack).any(axis=1)
+            if held.all() and (self._rows.a @ x <= self._rows.hi + VIOLATED).all():
+                return np.array([float(self._rows.c @ x)]), x.copy()
+        return np.array([-np.inf]), np.zeros(program.dimension)
+
     def _grow(self, heap: Heap) -> tuple[Pool, Heap]:
         """Twice the room."""
         pool, wider = make_pool(2 * len(self._pool.bound), self.program.dimension), make_heap(2 * len(heap.node))
@@ -342,9 +358,9 @@ class Search:
                     index.append(name if name >= 0 else -edges[-1 - name, pool.side[node, i] > 0])
                     value.append(y if name >= 0 else y * float(pool.side[node, i]))
             ends.append(len(index))
-        bound = pool.bound[:used] * size
-        bound[state == INNER] = np.nan
-        bound[state == VOID] = -np.inf
+        bound = np.where(state == VOID, -np.inf, np.nan)
+        leaf = (state == OPEN) | (state == CLOSED)
+        bound[leaf] = pool.bound[:used][leaf] * size
         form = pool.form[:used].astype(np.int64)
         return Certificate(
             parent=pool.parent[:used].astype(np.int64),
@@ -379,8 +395,15 @@ def solve(
     node_limit: int | None = None,
     certificate: bool = False,
 ) -> Solution:
-    """The optimum of a program with a proof of its bound; see the package for the mathematics."""
-    return Search(program).solve(gap, time_limit, node_limit, certificate)
+    """The optimum of a program with a proof of its bound; see the package for the mathematics.
+
+    Ctrl-C ends it with what is known by then.
+    """
+    search = Search(program)
+    try:
+        return search.solve(gap, time_limit, node_limit, certificate)
+    except KeyboardInterrupt:
+        return search.solve(gap, 0.0, None, certificate)
 
 
 def _check_limits(gap: float, time_limit: float | None, node_limit: int | None) -> None:
