@@ -495,6 +495,6 @@ def relax(rows: Rows, desk: Desk, k: int, t: float, everything: bool) -> tuple[i
             goal = 2.0 * max(low, 1e-3) if high == np.inf else 0.5 * (low + high)
         t = goal
     for i in range(k):
-        desk.y[i] = desk.w[i] if lp else desk.y[i] / t
+        desk.y[i] = desk.w[i] if lp else desk.y[i] / t if t > 0.0 else 0.0
     bound = dual_bound(rows, desk, k)
     return BOUNDED, k, bound, t

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorplan.optimism.branch import SATISFIED, Trial, choose, is_feasible, make_trial, repair
 from tensorplan.optimism.program import Certificate, Program, ProgramError, Solution
-from tensorplan.optimism.relax import EMPTY, VIOLATED, Desk, Rows, compiled, dot, make_desk, relax
+from tensorplan.optimism.relax import EMPTY, UNIT, VIOLATED, Desk, Rows, compiled, dot, make_desk, relax
 from tensorplan.optimism.tree import (
     CLOSED,
     DIVE,
@@ -98,7 +98,8 @@ def work(
             continue
         if bound <= old:
             store(desk, pool, node, k, bound, t)
-        bound = min(bound, old)
+        else:  # a node that was hard to solve keeps the bound that it had
+            bound = old
         if bound <= floor:
             pool.state[node] = CLOSED
             continue
@@ -272,6 +273,9 @@ class Search:
             status = "limit"
         if status == "optimal" and bound - value > 1.01 * self._allowed(gap, value):
             status = "limit"
+        proof = self._certificate(size) if certificate else None
+        if proof is not None and bound > -np.inf:
+            bound = max(float(np.nanmax(proof.bound)), value)
         return Solution(
             status=status,
             theta=theta,
@@ -279,7 +283,7 @@ class Search:
             bound=bound,
             nodes=int(counters[SOLVED]),
             seconds=time.perf_counter() - began,
-            certificate=self._certificate(size) if certificate else None,
+            certificate=proof,
         )
 
     # ------------------------------------------------------------------ inside
@@ -345,22 +349,15 @@ class Search:
         ends: list[int] = [0]
         index: list[int] = []
         value: list[float] = []
+        bound = np.where(state == VOID, -np.inf, np.nan)
         for node in range(used):
             if state[node] != INNER:
-                edges = self._edges(node)
-                factor = 1.0 if state[node] == VOID else length
-                for i in range(pool.active[node]):
-                    name, y = int(pool.row[node, i]), float(pool.y[node, i])
-                    if y == 0.0 or factor == 0.0:
-                        continue
-                    norm = self._row_norms[name] if name >= 0 else self._form_norms[-1 - name]
-                    y *= factor / (norm if norm > 0 and self.program.radius > 0 else 1.0)
-                    index.append(name if name >= 0 else -edges[-1 - name, pool.side[node, i] > 0])
-                    value.append(y if name >= 0 else y * float(pool.side[node, i]))
+                entries = self._multipliers(node, 1.0 if state[node] == VOID else length)
+                index.extend(entries)
+                value.extend(entries.values())
+                if state[node] != VOID:
+                    bound[node] = self._proved(entries)
             ends.append(len(index))
-        bound = np.where(state == VOID, -np.inf, np.nan)
-        leaf = (state == OPEN) | (state == CLOSED)
-        bound[leaf] = pool.bound[:used][leaf] * size
         form = pool.form[:used].astype(np.int64)
         return Certificate(
             parent=pool.parent[:used].astype(np.int64),
@@ -373,6 +370,37 @@ class Search:
             index=np.array(index, dtype=np.int64),
             value=np.array(value, dtype=np.float64),
         )
+
+    def _multipliers(self, node: int, factor: float) -> dict[int, float]:
+        """The multipliers of a leaf in the units of the program, by the index that a certificate uses.
+
+        Where both ends of a range have one, their difference proves no less.
+        """
+        pool, edges = self._pool, self._edges(node)
+        entries: dict[int, float] = {}
+        for i in range(pool.active[node]):
+            name, side, y = int(pool.row[node, i]), float(pool.side[node, i]), float(pool.y[node, i]) * factor
+            if y != 0.0:
+                norm = self._row_norms[name] if name >= 0 else self._form_norms[-1 - name]
+                y *= side / (norm if norm > 0 and self.program.radius > 0 else 1.0)
+                place = name if name >= 0 else -edges[-1 - name, side > 0]
+                entries[place] = entries.get(place, 0.0) + y
+        return {place: y for place, y in entries.items() if y != 0.0}
+
+    def _proved(self, entries: dict[int, float]) -> float:
+        """b·y + B ‖c - Aᵀy‖, rounded up: what these multipliers prove."""
+        program, pool, d = self.program, self._pool, self.program.dimension
+        place, y = np.array(list(entries), dtype=np.int64), np.array(list(entries.values()))
+        row, edge = place[place >= 0], -place[place < 0]
+        forms = program.forms.reshape(-1, d + 1)[pool.form[edge]]
+        end = np.where(y[place < 0] > 0, pool.high[edge], pool.low[edge])
+        normals, b = np.empty((len(y), d)), np.empty(len(y))
+        normals[place >= 0], b[place >= 0] = program.rows[row], program.rhs[row]
+        normals[place < 0], b[place < 0] = forms[:, 1:], end - forms[:, 0]
+        size = np.abs(y) @ (np.abs(b) + program.radius * np.linalg.norm(normals, axis=1))
+        size += program.radius * np.linalg.norm(program.objective)
+        rest = program.radius * np.linalg.norm(program.objective - y @ normals)
+        return float(y @ b + rest + (2 * len(y) + d + 8) * UNIT * size)
 
     def _edges(self, node: int) -> dict[tuple[int, bool], int]:
         """For each form with a range on the path, and each of its ends, the node whose edge has it narrowest."""
