@@ -63,6 +63,18 @@ def test_a_planted_parameter_is_never_cut_off(seed):
             assert s.value <= s.bound + 1e-9
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_every_certificate_verifies(seed):
+    """70 programs per seed with up to a million assignments, a third of them products, most stopped by the limit."""
+    rng = np.random.default_rng(2000 + seed)
+    for number in range(70):
+        program, star = random_program(rng, dims=(1, 10), most=10**6, product=rng.random() < 0.3)
+        s = solve(program, gap=1e-7, node_limit=2000, certificate=True)
+        bound = verify(program, s, exact=number % 20 == 0)
+        if star is not None:
+            assert bound >= program.objective @ star - 1e-9 * program.radius * np.linalg.norm(program.objective)
+
+
 def test_children_never_beat_their_parents():
     rng = np.random.default_rng(5)
     inner = 0
