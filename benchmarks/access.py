@@ -28,7 +28,7 @@ class Mixer:
     def step(self, state: int, action: int, rng: np.random.Generator) -> tuple[float, Any]:
         """A hash of (state, action), several rounds of it."""
         x = state * 0x9E3779B97F4A7C15 + action + 1
-        for _ in range(4):
+        for _ in range(6):
             x = (x ^ (x >> 29)) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
         return (x >> 40) * 2.0**-24, x & 1023
 
