@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from tensorplan.core import END, BadInput, Problem
+from tensorplan.problems import tabular
 from tensorplan.problems.puzzles import grid
 from tensorplan.problems.tabular import TabularMDP, evaluate_tabular, solve_tabular
 
@@ -718,3 +719,23 @@ def test_rows_may_miss_one_by_rounding_only():
     TabularMDP(near, FLAT, horizon=1)
     with pytest.raises(BadInput):
         TabularMDP(far, FLAT, horizon=1)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_large_deterministic_stage_equals_its_parts(ends, monkeypatch):
+    """The compiled pass for large stages against the general one, to the bit."""
+    rng = np.random.default_rng(3)
+    states, actions, horizon = 300, 4, 5
+    pairs, columns = states * actions, states + ends
+    steps = [
+        sparse.csr_array(
+            (np.ones(pairs), rng.integers(columns, size=pairs), np.arange(pairs + 1)), shape=(pairs, columns)
+        )
+        for _ in range(horizon - 1)
+    ]
+    rewards = [rng.random((states, actions)) for _ in range(horizon)]
+    mdp = TabularMDP([*steps, None], rewards, horizon=horizon)
+    general = solve_tabular(mdp).v
+    monkeypatch.setattr(tabular, "COMPILED", 1)
+    compiled = solve_tabular(mdp).v
+    assert all(np.array_equal(one, two) for one, two in zip(general, compiled, strict=True))

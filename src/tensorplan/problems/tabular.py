@@ -25,6 +25,9 @@ ROW_SLACK = 1e-9
 BLOCK = 8192
 """States whose actions are compared at a time, so that they stay in the processor's cache."""
 
+COMPILED = 500_000
+"""Pairs per stage from which compiled code pays for being loaded."""
+
 Matrix = Any  # a dense (rows, columns) array or a scipy.sparse CSR matrix: both have shape, @ and row slices
 
 
@@ -172,9 +175,18 @@ class TabularMDP:
         """max_a q(., a) of one stage, (S,).
 
         Column by column, which beats numpy's reduction over a short last axis, and in blocks that stay in the cache.
+        A large deterministic stage is done in one compiled pass, at the speed at which its arrays can be read.
         """
-        q, rewards = self._expected(stage, following), self.rewards(stage)
-        best: Array = np.empty(len(q))
+        rewards = self.rewards(stage)
+        best: Array = np.empty(len(rewards))
+        if following is not None and rewards.size >= COMPILED and self._selects[stage if self.layered else 0]:
+            from tensorplan.problems.sweep import best_step
+
+            matrix = self.matrix(stage)
+            ends = matrix.shape[1] > len(following)
+            best_step(np.append(following, 0.0) if ends else following, matrix.indices, rewards, best)
+            return best
+        q = self._expected(stage, following)
         for start in range(0, len(q), BLOCK):
             part, out = q[start : start + BLOCK], best[start : start + BLOCK]
             part += rewards[start : start + BLOCK]
