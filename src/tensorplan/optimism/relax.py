@@ -52,8 +52,14 @@ def compiled(function: F) -> F:
     Numba would keep code that calls into another file when only that file changes, so the stamp by which it recognises
     what it has kept is a hash of all files with compiled functions.
     """
-    dispatcher: Any = numba.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})(function)
-    dispatcher._cache._cache_file._source_stamp = _STAMP
+    options: Any = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+    try:
+        dispatcher: Any = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # nowhere to write to: compile in every process
+        return cast(F, numba.njit(**options)(function))
+    kept = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if kept is not None:  # None when the user turned the compiler off
+        kept._source_stamp = _STAMP
     return cast(F, dispatcher)
 
 
