@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from tensorplan.access import ACCESS, LocalAccess
-from tensorplan.access.simulate import draw, whole_action
 from tensorplan.core import (
     END,
     BudgetSpent,
@@ -22,6 +21,7 @@ from tensorplan.core import (
     State,
     TensorplanError,
 )
+from tensorplan.problems.simulate import draw, whole_action
 from tensorplan.specs import whole
 
 MAX_STEPS = 100_000

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorplan.access.simulate import contradiction, draw
 from tensorplan.core import END, BadInput, Planner, Problem, ProblemError, Run, Vectorised
 from tensorplan.loop import run
 from tensorplan.problems.featurize import featurize
+from tensorplan.problems.simulate import contradiction, draw
 from tensorplan.problems.tabular import TabularMDP
 
 if TYPE_CHECKING:

@@ -20,13 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.access.meter import Meter
-from tensorplan.access.simulate import (
-    check_reward,
-    contradiction,
-    step_raised,
-    unpack,
-    whole_action,
-)
 from tensorplan.core import (
     END,
     Array,
@@ -39,6 +32,13 @@ from tensorplan.core import (
     Trail,
     Vectorised,
     Walk,
+)
+from tensorplan.problems.simulate import (
+    check_reward,
+    contradiction,
+    step_raised,
+    unpack,
+    whole_action,
 )
 
 INTERNED = 200_000

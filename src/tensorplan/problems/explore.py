@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorplan.access.simulate import draw
 from tensorplan.core import END, Problem, Refused, State
+from tensorplan.problems.simulate import draw
 from tensorplan.problems.tabular import TabularMDP, TabularValues, solve_tabular
 
 LIMIT = 2_000_000

@@ -1,0 +1,35 @@
+"""Imports run along the way of the data, never back; the optimiser is a room of its own."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import tensorplan
+
+ROOT = Path(tensorplan.__file__).parent
+ORDER = ["core", "specs", "problems", "access", "planners", "loop", "lab", "report", "cli"]
+
+
+def imports(path):
+    return re.findall(r"^\s*(?:from|import) tensorplan\.(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("room", ORDER)
+def test_imports_run_one_way(room):
+    files = sorted((ROOT / room).glob("*.py")) or [ROOT / f"{room}.py"]
+    assert all(path.exists() for path in files)
+    for path in files:
+        for other in imports(path):
+            assert other == room or other == "optimism" or ORDER.index(other) < ORDER.index(room), (path.name, other)
+
+
+def test_the_optimiser_imports_nothing_else_of_ours():
+    files = sorted((ROOT / "optimism").glob("*.py"))
+    assert len(files) >= 6
+    assert {other for path in files for other in imports(path)} == {"optimism"}
+
+
+def test_the_checker_shares_no_code_with_the_search():
+    text = (ROOT / "optimism" / "verify.py").read_text(encoding="utf-8")
+    assert set(re.findall(r"tensorplan\.optimism\.(\w+) import", text)) == {"program"}
