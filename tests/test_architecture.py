@@ -8,7 +8,7 @@ import pytest
 import tensorplan
 
 ROOT = Path(tensorplan.__file__).parent
-ORDER = ["core", "specs", "problems", "access", "planners", "loop", "lab", "report", "cli"]
+ORDER = ["core", "specs", "intervals", "problems", "access", "planners", "loop", "lab", "report", "cli"]
 
 
 def imports(path):

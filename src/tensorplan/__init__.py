@@ -9,8 +9,8 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "tensorplan.core": (
-        "END MDP Access BadInput BudgetSpent Certificate Episode Node NotReached Outcome Planner Policy Problem "
-        "ProblemError Refused Run Sample TensorplanError Trail Walk"
+        "END MDP Access BadInput BudgetSpent Certificate Episode Learner Node NotRealizable NotReached Outcome Planner "
+        "Policy Problem ProblemError Refused Run Sample TensorplanError Trail Walk"
     ),
     "tensorplan.access": "GlobalAccess LocalAccess",
     "tensorplan.problems.tabular": "TabularMDP evaluate_tabular solve_tabular",
@@ -19,11 +19,18 @@ _WHERE = {
     "tensorplan.planners.baselines": "Oracle RandomPlanner",
     "tensorplan.planners.sparse_sampling": "SparseSampling",
     "tensorplan.planners.uct": "UCT",
+    "tensorplan.planners.tensorplan": "TensorPlan",
+    "tensorplan.planners.tensorplan_q": "TensorPlanQ",
+    "tensorplan.planners.constants": "Constants constants",
+    "tensorplan.planners.trace": "Iteration Trace",
+    "tensorplan.problems.delayed": "delayed",
+    "tensorplan.access.delayed": "DelayedAccess",
+    "tensorplan.intervals": "Interval",
     "tensorplan.planners.registry": "make_planner",
     "tensorplan.loop": "run",
     "tensorplan.optimism": "CertificateError ProgramError",
     "tensorplan.lab.judge": "Verdict judge",
-    "tensorplan.lab.stats": "Interval query_cost",
+    "tensorplan.lab.stats": "query_cost",
     "tensorplan.lab.compare": "compare",
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names.split()}
@@ -33,6 +40,7 @@ __all__ = sorted(_HOME)
 if TYPE_CHECKING:
     from tensorplan.access import GlobalAccess as GlobalAccess
     from tensorplan.access import LocalAccess as LocalAccess
+    from tensorplan.access.delayed import DelayedAccess as DelayedAccess
     from tensorplan.core import END as END
     from tensorplan.core import MDP as MDP
     from tensorplan.core import Access as Access
@@ -40,8 +48,10 @@ if TYPE_CHECKING:
     from tensorplan.core import BudgetSpent as BudgetSpent
     from tensorplan.core import Certificate as Certificate
     from tensorplan.core import Episode as Episode
+    from tensorplan.core import Learner as Learner
     from tensorplan.core import Node as Node
     from tensorplan.core import NotReached as NotReached
+    from tensorplan.core import NotRealizable as NotRealizable
     from tensorplan.core import Outcome as Outcome
     from tensorplan.core import Planner as Planner
     from tensorplan.core import Policy as Policy
@@ -53,20 +63,27 @@ if TYPE_CHECKING:
     from tensorplan.core import TensorplanError as TensorplanError
     from tensorplan.core import Trail as Trail
     from tensorplan.core import Walk as Walk
+    from tensorplan.intervals import Interval as Interval
     from tensorplan.lab.compare import compare as compare
     from tensorplan.lab.judge import Verdict as Verdict
     from tensorplan.lab.judge import judge as judge
-    from tensorplan.lab.stats import Interval as Interval
     from tensorplan.lab.stats import query_cost as query_cost
     from tensorplan.loop import run as run
     from tensorplan.optimism import CertificateError as CertificateError
     from tensorplan.optimism import ProgramError as ProgramError
     from tensorplan.planners.baselines import Oracle as Oracle
     from tensorplan.planners.baselines import RandomPlanner as RandomPlanner
+    from tensorplan.planners.constants import Constants as Constants
+    from tensorplan.planners.constants import constants as constants
     from tensorplan.planners.registry import make_planner as make_planner
     from tensorplan.planners.sparse_sampling import SparseSampling as SparseSampling
+    from tensorplan.planners.tensorplan import TensorPlan as TensorPlan
+    from tensorplan.planners.tensorplan_q import TensorPlanQ as TensorPlanQ
+    from tensorplan.planners.trace import Iteration as Iteration
+    from tensorplan.planners.trace import Trace as Trace
     from tensorplan.planners.uct import UCT as UCT
     from tensorplan.problems.catalog import make as make
+    from tensorplan.problems.delayed import delayed as delayed
     from tensorplan.problems.featurize import featurize as featurize
     from tensorplan.problems.tabular import TabularMDP as TabularMDP
     from tensorplan.problems.tabular import evaluate_tabular as evaluate_tabular

@@ -74,6 +74,25 @@ class Refused(TensorplanError):
     """The planner's conditions do not hold for this problem."""
 
 
+class NotRealizable(TensorplanError):
+    """What was measured contradicts realizability: no parameter in the ball agrees with all of it.
+
+    The loop plays the episode on with ``policy``, the best one found, before it raises this.
+    """
+
+    def __init__(
+        self, sentence: str, places: Sequence[tuple[int, State]], eta: float, bound: float | None, policy: Policy
+    ) -> None:
+        super().__init__(sentence)
+        self.places = tuple(places)
+        """(stage, state) of a set of states that cannot all be right."""
+        self.eta = eta
+        """A misspecification that agrees with what was measured, up to a hundredth the smallest one."""
+        self.bound = bound
+        """A B that agrees with what was measured, None if no larger ball does."""
+        self.policy = policy
+
+
 class NotReached(TensorplanError, LookupError):
     """A query at a node that this access object did not issue."""
 
@@ -216,10 +235,7 @@ class Problem:
 
     def return_range(self, stage: int = 0) -> tuple[float, float]:
         """The range of the total reward from ``stage`` on, early END included."""
-        low, high = min(self.reward_range[0], 0.0), max(self.reward_range[1], 0.0)
-        if self.horizon is None:
-            return (-math.inf if low < 0 else 0.0, math.inf if high > 0 else 0.0)
-        return low * (self.horizon - stage), high * (self.horizon - stage)
+        return return_range(self.reward_range, self.horizon, stage)
 
     def state_features(self, state: State, stage: int) -> Array:
         """φ_v(state), checked: (d,), finite, norm <= 1; zero at END."""
@@ -361,11 +377,17 @@ class Access(Protocol):
     def remaining(self) -> float:
         """Queries left in the budget; ``inf`` without one."""
 
+    def return_range(self, stage: int, discount: float = 1.0) -> tuple[float, float]:
+        """The range of the (discounted) total reward from ``stage`` on."""
+
     def query(self, node: Node, action: int, n: int = 1) -> Sequence[Outcome]:
         """Ask for n samples of (reward, next) at a node issued before."""
 
     def sample(self, node: Node, action: int, n: int) -> Sample:
         """The same question; the answers as arrays."""
+
+    def sample_all(self, node: Node, n: int) -> Sequence[Sample]:
+        """n samples of every action, in the order of the actions; they may share rewards where one batch serves all."""
 
     def follow(self, node: Node, actions: Iterable[int]) -> Trail:
         """Query along a path: the actions in turn, each where the last one led, until END or their end."""
@@ -388,16 +410,31 @@ class Planner(Protocol):
         """Start an episode at ``access.root``."""
 
 
+@runtime_checkable
+class Learner(Planner, Protocol):
+    """A planner that can keep what it learns in one episode for the next ones."""
+
+    def session(self) -> Planner:
+        """A planner with a memory, empty at first, for episodes in one problem."""
+
+
 # ---------------------------------------------------------------------------------- what came of it
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A bracket on v*(s0) that the planner vouches for: lower <= v*(s0) <= upper."""
+    """A bracket on v*(s0) that the planner vouches for: lower <= v*(s0) <= upper.
+
+    ``lower`` is also a lower bound on the expected return of the policy that acts.
+    """
 
     upper: float
     lower: float
     status: str
+    """``"certified"``: the gap is as small as was asked for; else what ended the planning early: ``"budget"``,
+    ``"interrupted"``, ``"stopped"`` (by a callback), ``"limit"`` (of double precision), ``"refuted"``."""
+    failure: float = 0.0
+    """The probability that the bracket is wrong is at most this."""
 
     @property
     def gap(self) -> float:
@@ -418,6 +455,8 @@ class Episode:
     """Why it ended: ``"end"`` (END or the horizon), ``"budget"``, ``"max_steps"`` or ``"interrupted"``."""
     seconds: float
     certificate: Certificate | None = None
+    trace: Any = None
+    """What the planner recorded of its planning, where it was asked to."""
 
     @property
     def total_reward(self) -> float:
@@ -456,8 +495,21 @@ class Run:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the last episode."""
-        return any(e.stopped == "interrupted" for e in self.episodes)
+        """Whether Ctrl-C ended the last episode, or its planning."""
+        return any("interrupted" in (e.stopped, e.certificate and e.certificate.status) for e in self.episodes)
+
+
+def return_range(
+    reward_range: tuple[float, float], horizon: int | None, stage: int = 0, discount: float = 1.0
+) -> tuple[float, float]:
+    """The range of the (discounted) total reward from ``stage`` on, early END included."""
+    if horizon is None:
+        steps = math.inf if discount == 1 else 1 / (1 - discount)
+    else:
+        left = horizon - stage
+        steps = left if discount == 1 else (1 - discount**left) / (1 - discount)
+    low, high = min(reward_range[0], 0.0), max(reward_range[1], 0.0)
+    return (low * steps if low else 0.0, high * steps if high else 0.0)
 
 
 def _is_whole(x: object) -> bool:

@@ -12,6 +12,8 @@ from tensorplan.core import (
     END,
     BudgetSpent,
     Episode,
+    Learner,
+    NotRealizable,
     Planner,
     Policy,
     Problem,
@@ -36,26 +38,29 @@ def run(
     *,
     budget: int | None = None,
     cache: bool = True,
+    learn: bool = True,
     max_steps: int = MAX_STEPS,
     progress: Callable[[int, int, int], None] | None = None,
 ) -> Run:
     """Episodes of the planner in the problem, metered.
 
-    ``budget`` bounds the queries of an episode; ``cache`` answers declared-deterministic questions from memory, charged
-    once (see :mod:`tensorplan.access.local`).  Each episode has its own access object and three independent random
-    streams, for the world, the simulator and the planner, made from (seed, episode).  ``progress(episode, steps,
-    queries)`` is called after every step.  When Ctrl-C, a spent budget or an error ends the run, what was done is
-    kept: in the result, or in the ``run`` attribute of the error.
+    ``budget`` bounds the queries of an episode; ``cache`` answers declared-deterministic questions from memory,
+    charged once (see :mod:`tensorplan.access.local`).  Each episode has its own access object and three independent
+    random streams, for the world, the simulator and the planner, made from (seed, episode).  With ``learn`` a
+    :class:`tensorplan.core.Learner` keeps what it learned from episode to episode; without, episodes are independent.
+    ``progress(episode, steps, queries)`` is called after every step.  When Ctrl-C, a spent budget or an error ends
+    the run, what was done is kept: in the result, or in the ``run`` attribute of the error.
     """
     episodes, seed = whole("episodes", episodes, 1), whole("seed", seed, 0)
     max_steps = whole("max_steps", max_steps, 1)
     kind = getattr(planner, "access", "local")
     if kind not in ACCESS:
         raise Refused(f"planner {planner!r} asks for {kind!r} access; there is: {', '.join(ACCESS)}")
+    actor = planner.session() if learn and isinstance(planner, Learner) else planner
     done: list[Episode] = []
     for number in range(episodes):
         streams = [np.random.default_rng(s) for s in np.random.SeedSequence([seed, number]).spawn(3)]
-        table = _Table(problem, planner, ACCESS[kind], streams, budget, cache, max_steps)
+        table = _Table(problem, actor, ACCESS[kind], streams, budget, cache, max_steps)
         try:
             table.play(None if progress is None else lambda s, q, n=number: progress(n, s, q))  # type: ignore[misc]
         except KeyboardInterrupt:
@@ -64,7 +69,11 @@ def run(
             error.run = Run(problem.name, repr(planner), seed, tuple(done))
             raise
         done.append(table.episode())
-        if table.stopped == "interrupted":
+        so_far = Run(problem.name, repr(planner), seed, tuple(done))
+        if table.refutation is not None:
+            table.refutation.run = so_far
+            raise table.refutation
+        if so_far.interrupted:
             break
     return Run(problem.name, repr(planner), seed, tuple(done))
 
@@ -87,6 +96,7 @@ class _Table:
         self.start = _start(problem, self.world)
         self.access = access(problem, self.start, simulator, budget=budget, cache=cache)
         self.policy: Policy | None = None
+        self.refutation: NotRealizable | None = None
         self.actions: list[int] = []
         self.rewards: list[float] = []
         self.queries: list[int] = []
@@ -98,7 +108,10 @@ class _Table:
         problem, access = self.problem, self.access
         state, stage, node = self.start, 0, access.root
         try:
-            self.policy = self.planner.begin(access, self.mind)
+            try:
+                self.policy = self.planner.begin(access, self.mind)
+            except NotRealizable as refutation:
+                self.policy, self.refutation = refutation.policy, refutation
             while True:
                 action = whole_action(self.policy.act(node), problem.actions, state, stage)
                 self._end_of_call()
@@ -134,6 +147,7 @@ class _Table:
             stopped=self.stopped,
             seconds=time.perf_counter() - self.began,
             certificate=getattr(self.policy, "certificate", None),
+            trace=getattr(self.policy, "trace", None),
         )
 
 

@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 import tensorplan as tp
-from tensorplan.lab.stats import empirical_bernstein, student
+from tensorplan.intervals import empirical_bernstein
+from tensorplan.lab.stats import student
 
 
 def test_student_agrees_with_scipy():

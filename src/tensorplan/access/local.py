@@ -32,6 +32,7 @@ from tensorplan.core import (
     Trail,
     Vectorised,
     Walk,
+    return_range,
 )
 from tensorplan.problems.simulate import (
     check_reward,
@@ -167,6 +168,10 @@ class LocalAccess:
         """Queries left in the budget; ``inf`` without one."""
         return self._meter.remaining
 
+    def return_range(self, stage: int, discount: float = 1.0) -> tuple[float, float]:
+        """The range of the (discounted) total reward from ``stage`` on."""
+        return return_range(self.reward_range, self.horizon, stage, discount)
+
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
         """n samples of (reward, next) at a node issued before, charged as n queries."""
         if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
@@ -277,6 +282,10 @@ class LocalAccess:
             rewards = np.array([reward for reward, _ in answers])
             following, which = [successor for _, successor in answers], np.arange(n)
         return Batch(rewards, [self._issue_next(s, stage) for s in following], which)
+
+    def sample_all(self, node: Any, n: int) -> list[Batch]:
+        """n samples of every action, charged as A n queries."""
+        return [self.sample(node, action, n) for action in range(self.actions)]
 
     # ------------------------------------------------------------------ slower paths
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorplan.core import BadInput, Episode, Problem, Refused, TensorplanError
+from tensorplan.intervals import Interval
 from tensorplan.lab.plain import plain
-from tensorplan.lab.stats import Interval, student
+from tensorplan.lab.stats import student
 from tensorplan.loop import MAX_STEPS, run
 from tensorplan.planners.baselines import exact_solution
 from tensorplan.planners.registry import make_planner

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorplan.access import ACCESS
 from tensorplan.core import END, BadInput, Planner, Problem, Run
-from tensorplan.lab.stats import Interval, empirical_bernstein
+from tensorplan.intervals import Interval, empirical_bernstein
 from tensorplan.loop import run
 from tensorplan.planners.baselines import exact_solution
 from tensorplan.problems.tabular import TabularMDP, evaluate_tabular
@@ -61,7 +61,7 @@ def judge(
     loss = exact_loss(problem, planner, seed)
     if loss is not None:
         return exact_verdict(loss, delta)
-    played = run(problem, planner, episodes, seed, progress=progress, **options)
+    played = run(problem, planner, episodes, seed, learn=False, progress=progress, **options)
     return judge_run(problem, played, delta, confidence)
 
 
@@ -97,9 +97,11 @@ def _decide(loss: Interval, delta: float) -> str:
 def exact_loss(problem: Problem, planner: Planner, seed: int = 0) -> float | None:
     """v*(s0) - v^π(s0) where π is memoryless and its value can be computed, else None.
 
-    A policy says that it is memoryless by an attribute ``memoryless = True``: its action depends on the node
-    alone, and it neither queries nor draws.
+    A planner says that its policies are memoryless by an attribute ``memoryless = True``: their actions depend on the
+    node alone, and they neither query nor draw.
     """
+    if not getattr(planner, "memoryless", False):
+        return None
     mdp = problem.mdp
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence([seed, 0]).spawn(3)]
     if isinstance(mdp, TabularMDP):
@@ -111,8 +113,6 @@ def exact_loss(problem: Problem, planner: Planner, seed: int = 0) -> float | Non
     start = mdp.start(streams[0])
     access = ACCESS[getattr(planner, "access", "local")](problem, start, streams[1])
     policy = planner.begin(access, streams[2])
-    if not getattr(policy, "memoryless", False):
-        return None
     solution = exact_solution(problem)
     if isinstance(mdp, TabularMDP):
         table = [[policy.act(access._admit(s, h)) for s in mdp.states(h)] for h in range(mdp.horizon or 1)]

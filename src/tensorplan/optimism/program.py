@@ -112,7 +112,7 @@ class Program:
             self.radius,
             np.concatenate([self.rows, more.rows]),
             np.concatenate([self.rhs, more.rhs]),
-            np.concatenate([self.forms, more.forms]) if len(self.forms) else more.forms,
+            np.concatenate([p.forms for p in (self, more) if len(p.forms)] or [self.forms]),
             np.concatenate([self.tol, more.tol]),
             self.product,
         )

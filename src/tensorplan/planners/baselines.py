@@ -45,6 +45,7 @@ class Oracle:
 
     about: ClassVar[str] = "the optimal policy, read off the exact solution; no queries"
     access: ClassVar[str] = "model"
+    memoryless: ClassVar[bool] = True
 
     def begin(self, access: ModelAccess, rng: np.random.Generator) -> OptimalPolicy:
         """Start an episode."""
@@ -57,7 +58,6 @@ class OptimalPolicy:
 
     access: ModelAccess
     solution: Solution
-    memoryless: ClassVar[bool] = True
 
     def act(self, node: Node) -> int:
         """argmax_a q*(s, a)."""

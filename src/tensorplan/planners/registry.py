@@ -7,10 +7,14 @@ from typing import Any
 from tensorplan.core import BadInput, Planner
 from tensorplan.planners.baselines import Oracle, RandomPlanner
 from tensorplan.planners.sparse_sampling import SparseSampling
+from tensorplan.planners.tensorplan import TensorPlan
+from tensorplan.planners.tensorplan_q import TensorPlanQ
 from tensorplan.planners.uct import UCT
 from tensorplan.specs import call, lookup, parse
 
 PLANNERS: dict[str, type[Any]] = {
+    "tensorplan": TensorPlan,
+    "tensorplan-q": TensorPlanQ,
     "uct": UCT,
     "sparse-sampling": SparseSampling,
     "random": RandomPlanner,

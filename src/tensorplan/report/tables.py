@@ -9,8 +9,8 @@ from rich import box
 from rich.table import Table
 
 from tensorplan.core import Problem, Run
+from tensorplan.intervals import Interval
 from tensorplan.lab.compare import Comparison
-from tensorplan.lab.stats import Interval
 from tensorplan.problems.catalog import Entry
 
 

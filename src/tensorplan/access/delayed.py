@@ -1,0 +1,188 @@
+"""The one-step-delayed MDP M̄ (see :mod:`tensorplan.problems.delayed`), seen through access to M.
+
+A sample at (s, a) is one query of M; at (s0, None) nothing is asked.  The action chosen at (s, a) is only carried
+along, so one batch of samples serves all of them.  In the closed loop M̄ is at ``root`` first and at
+``pair(S_{t-1}, A_{t-1})`` when M is at S_t.  Nodes of M̄ are made of nodes of M, which M's access object checks
+when it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorplan.access.local import INTERNED, Batch
+from tensorplan.core import END, Access, Array, BadInput, End, NotReached, Outcome, Sample, Trail, Walk, return_range
+from tensorplan.problems.delayed import (
+    LENGTHENED,
+    Pair,
+    arrive,
+    features,
+    refuse_unless_delayable,
+    simulate,
+    with_zero,
+)
+from tensorplan.problems.simulate import whole_action
+from tensorplan.specs import whole
+
+
+class DelayedNode:
+    """A state of M̄ as the planner sees it (see :class:`tensorplan.core.Node`)."""
+
+    __slots__ = ("_access", "_pair", "_phi_v", "_stage", "note")
+
+    def __init__(self, access: DelayedAccess, pair: Pair, stage: int) -> None:
+        self._access = access
+        self._pair = pair
+        self._stage = stage
+        self._phi_v: Array | None = None
+        self.note: Any = None
+
+    @property
+    def stage(self) -> int:
+        """Steps taken so far in M̄; always 0 in problems without a horizon."""
+        return self._stage
+
+    @property
+    def key(self) -> Pair | None:
+        """The key of the node of M and the action, or None where the state cannot be hashed."""
+        node, action = self._pair
+        return None if node.key is None else Pair(node.key, action)
+
+    @property
+    def phi_v(self) -> Array:
+        """φ̄ of the pair, (d+1,)."""
+        if self._phi_v is None:
+            node, action = self._pair
+            phi = features(self._access.dimension - 1, None if action is None else node.phi_q[action])
+            phi.flags.writeable = False
+            self._phi_v = phi
+        return self._phi_v
+
+    @property
+    def phi_q(self) -> Array:
+        """Raises BadInput: M̄ has features of states alone."""
+        raise BadInput(f"problem {self._access.problem_name!r} has no phi_q")
+
+    def __repr__(self) -> str:
+        node, action = self._pair
+        return f"<{'no action' if action is None else f'action {action}'} yet to be executed at {node!r}>"
+
+
+class DelayedAccess:
+    """A planner's window on M̄ in one episode of M (see :class:`tensorplan.core.Access`)."""
+
+    def __init__(self, access: Access) -> None:
+        refuse_unless_delayable(access.problem_name, access.has_phi_q, access.deterministic_transitions)
+        self.problem_name = f"delayed {access.problem_name}"
+        self.horizon = None if access.horizon is None else access.horizon + 1
+        self.actions = access.actions
+        self.reward_range = with_zero(access.reward_range)
+        self.deterministic_transitions = True
+        self.deterministic_rewards = access.deterministic_rewards
+        self.bound = LENGTHENED * access.bound
+        self.dimension = access.dimension + 1
+        self.has_phi_v = True
+        self.has_phi_q = False
+
+        self._access = access
+        self._nodes: dict[Pair, DelayedNode] = {}
+        self.root = self._node(Pair(access.root, None))
+
+    @property
+    def spent(self) -> int:
+        """Queries of M charged so far in this episode."""
+        return self._access.spent
+
+    @property
+    def remaining(self) -> float:
+        """Queries of M left in the budget; ``inf`` without one."""
+        return self._access.remaining
+
+    def return_range(self, stage: int, discount: float = 1.0) -> tuple[float, float]:
+        """The range of the (discounted) total reward from ``stage`` on; the first step pays nothing."""
+        return return_range(self.reward_range, self.horizon, stage if self.horizon is None else max(stage, 1), discount)
+
+    def pair(self, node: Any, action: int) -> DelayedNode:
+        """The node of M̄ for ``action`` about to be executed in a node of M."""
+        if node is END or isinstance(node, DelayedNode):
+            raise BadInput(f"a pair is made of a node of problem {self._access.problem_name!r}, got {node!r}")
+        return self._node(Pair(node, whole_action(action, self.actions, node, node.stage)))
+
+    def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
+        """n samples of (reward, next) at a node of M̄, charged as n queries of M, or none at the root."""
+        if n != 1:
+            return self.sample(node, action, n)
+        pair = self._open(node)
+        action = whole_action(action, self.actions, node, node.stage)
+        reward, following = simulate(pair, action, lambda s, a: self._access.query(s, a)[0])
+        return [Outcome(reward, self._issue(following))]
+
+    def sample(self, node: Any, action: int, n: int) -> Batch:
+        """The same as ``query``, as arrays."""
+        return self._samples(node, [action], n)[0]
+
+    def sample_all(self, node: Any, n: int) -> list[Batch]:
+        """n samples of every action, all from one batch of n queries of M: they share their rewards."""
+        return self._samples(node, range(self.actions), n)
+
+    def follow(self, node: Any, actions: Iterable[int]) -> Trail:
+        """Query along a path: the actions in turn, each where the last one led, until END or their end."""
+        self._open(node)
+        rewards: list[float] = []
+        for action in actions:
+            ((reward, node),) = self.query(node, action)
+            rewards.append(reward)
+            if node is END:
+                break
+        return Trail(rewards, node)
+
+    def walk(self, node: Any, choose: Callable[[Any], int | None]) -> Walk:
+        """Query along a path that is chosen on the way, until END or until ``choose(node)`` gives None."""
+        self._open(node)
+        steps: list[tuple[Any, float]] = []
+        while node is not END and (action := choose(node)) is not None:
+            ((reward, following),) = self.query(node, action)
+            steps.append((node, reward))
+            node = following
+        return Walk(steps, node)
+
+    def _samples(self, node: Any, actions: Iterable[int], n: int) -> list[Batch]:
+        """One batch of M, seen with each of the actions that may come next."""
+        pair = self._open(node)
+        actions = [whole_action(action, self.actions, node, node.stage) for action in actions]
+        if pair.action is None:
+            n = whole("the number of samples", n, 1)
+            batch: Sample = Batch(np.zeros(n), [pair.state], np.zeros(n, dtype=np.intp))
+        else:
+            batch = self._access.sample(pair.state, pair.action, n)
+        return [
+            Batch(batch.rewards, [self._issue(arrive(s, action)) for s in batch.successors], batch.which)
+            for action in actions
+        ]
+
+    def _issue(self, pair: Pair | End) -> DelayedNode | End:
+        return END if isinstance(pair, End) else self._node(pair)
+
+    def _node(self, pair: Pair) -> DelayedNode:
+        """The node of a pair, the same as before where it is remembered."""
+        node = self._nodes.get(pair)
+        if node is None:
+            started = self.horizon is not None and pair.action is not None
+            node = DelayedNode(self, pair, pair.state.stage + 1 if started else 0)
+            if len(self._nodes) < INTERNED:
+                self._nodes[pair] = node
+        return node
+
+    def _open(self, node: Any) -> Pair:
+        """The pair behind a node."""
+        if type(node) is DelayedNode and node._access is self:
+            return node._pair
+        if node is END:
+            raise NotReached("END was queried; nothing happens there")
+        raise NotReached(
+            f"{node!r} was not issued by this access object: "
+            "only the root, pairs, and what queries return, may be queried"
+        )

@@ -1,0 +1,91 @@
+"""Why Sol is empty: which states contradict one another, and what would have to be assumed instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensorplan.core import NotRealizable, Policy
+from tensorplan.optimism import Program, solve
+from tensorplan.planners.sol import Place, Sol
+
+NODES = 100_000
+"""Of the branch and bound, for one question."""
+
+CLOSE = 1.01
+"""The ratio at which a bisection stops."""
+
+LARGEST = 1e6
+"""Balls that are larger than B by more than this are not tried."""
+
+
+def refutation(sol: Sol, problem: str, certainty: str, policy: Policy) -> NotRealizable:
+    """The error for an empty Sol, with all that can be said about it; ``certainty`` says how sure it is."""
+    places = conflict(sol)
+    smallest = smallest_eta(sol)
+    larger = smallest_bound(sol)
+    shown = ", ".join(map(str, places[:4])) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
+    known = f" up to eta={sol.eta:g}" if sol.eta else ""
+    ways = [f"eta={smallest:.4g}"] + ([] if larger is None else [f"B={larger:.4g}"])
+    return NotRealizable(
+        f"problem {problem!r} is not realizable{known} with B={sol.radius:g} ({certainty}): no parameter agrees with "
+        f"what was measured at {shown}; {' or '.join(ways)} would do",
+        [(place.stage, place.state) for place in places],
+        smallest,
+        larger,
+        policy,
+    )
+
+
+def conflict(sol: Sol) -> list[Place]:
+    """Places that cannot all be right, none of which can be left out; in the order in which they were measured."""
+    places = list(dict.fromkeys([*sol.row_places, *sol.form_places]))
+    size = max(1, len(places) // 2)
+    while True:  # leave out halves, then quarters, .. of what is still needed
+        start = 0
+        while start < len(places) and len(places) > 1:
+            rest = places[:start] + places[start + size :]
+            if _empty(_feasibility(sol, among=set(rest))):
+                places = rest
+            else:
+                start += size
+        if size == 1:
+            return places
+        size //= 2
+
+
+def smallest_eta(sol: Sol) -> float:
+    """An η for which the set is not empty; a hundredth less, and it is."""
+    low = max(sol.eta, 1e-12 * (1 + sol.radius))
+    return _bisect(low, lambda eta: _feasibility(sol, eta=eta))
+
+
+def smallest_bound(sol: Sol) -> float | None:
+    """A radius for which the set is not empty; a hundredth less, and it is; None if a huge one does not help."""
+    if _empty(_feasibility(sol, radius=LARGEST * sol.radius)):
+        return None
+    return _bisect(sol.radius, lambda radius: _feasibility(sol, radius=radius))
+
+
+def _bisect(low: float, program: Callable[[float], Program]) -> float:
+    """The least parameter >= low that makes the program feasible, from above."""
+    high = 2 * low
+    while _empty(program(high)):
+        low, high = high, 2 * high
+    while high > CLOSE * low:
+        middle = float(np.sqrt(low * high))
+        if _empty(program(middle)):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _feasibility(sol: Sol, **changes: Any) -> Program:
+    return sol.program(np.zeros(sol.dimension), **changes)
+
+
+def _empty(program: Program) -> bool:
+    return solve(program, node_limit=NODES).status == "infeasible"

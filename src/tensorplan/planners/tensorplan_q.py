@@ -1,0 +1,75 @@
+"""TP': TensorPlan for q*(s, a) = <φ_q(s, a), θ*> and deterministic transitions (Weisz et al. 2022, proof of Lemma
+tensorplan-qstar).
+
+It plans in the MDP M̄ whose actions are delayed by one step (:mod:`tensorplan.problems.delayed`), where linear q* is
+linear v*. At time t >= 1 the state of M̄ is (S_{t-1}, A_{t-1}).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tensorplan.access.delayed import DelayedAccess
+from tensorplan.core import Access, Certificate, Node, NotRealizable, Policy
+from tensorplan.planners.tensorplan import Session, TensorPlan
+from tensorplan.planners.trace import Trace
+from tensorplan.problems.delayed import LENGTHENED
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TensorPlanQ(TensorPlan):
+    """TP', with the parameters of TensorPlan; there is no discount, and one question serves all next actions."""
+
+    discount: float = field(default=1.0, init=False)
+    ask: str = field(default="all", init=False)
+    about: ClassVar[str] = "TP': TensorPlan for linear q* and deterministic transitions"
+
+    def session(self) -> SessionQ:
+        """A planner that keeps what it measures for later episodes from the same start state."""
+        return SessionQ(self)
+
+
+class SessionQ(Session):
+    """A TP' with a memory.  θ̄* = [v*(s0), θ*] depends on the start state, so each has its own."""
+
+    def __init__(self, config: TensorPlanQ) -> None:
+        super().__init__(config)
+        self._sessions: dict[Any, Session] = {}
+
+    def begin(self, access: Access, rng: np.random.Generator) -> PolicyQ:
+        """Start an episode."""
+        delayed = DelayedAccess(access)
+        session = self._sessions.setdefault(access.root.key, Session(self.config))
+        if access.root.key is None:
+            session = Session(self.config)
+        try:
+            return PolicyQ(session.begin(delayed, rng), delayed)
+        except NotRealizable as refuted:
+            bound = None if refuted.bound is None else refuted.bound / LENGTHENED
+            raise NotRealizable(
+                f"{refuted} (B of the delayed problem is sqrt(2) times that of problem {access.problem_name!r})",
+                refuted.places,
+                refuted.eta,
+                bound,
+                PolicyQ(refuted.policy, delayed),
+            ) from None
+
+
+class PolicyQ:
+    """TP' at work in one episode."""
+
+    def __init__(self, policy: Policy, delayed: DelayedAccess) -> None:
+        self.policy, self.delayed = policy, delayed
+        self.certificate: Certificate | None = getattr(policy, "certificate", None)
+        self.trace: Trace | None = getattr(policy, "trace", None)
+        self.last: tuple[Node, int] | None = None
+
+    def act(self, node: Node) -> int:
+        """GetAction at S̄_0 = (s0, no action yet), and at S̄_t = (S_{t-1}, A_{t-1})."""
+        place = self.delayed.root if self.last is None else self.delayed.pair(*self.last)
+        action = self.policy.act(place)
+        self.last = (node, action)
+        return action

@@ -1,0 +1,142 @@
+"""What TensorPlan did, iteration by iteration, as plain data: enough to draw the run again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tensorplan.core import Access, Array
+from tensorplan.optimism import Solution
+from tensorplan.planners.sol import Place, Sol
+
+Disjunction = tuple[float, tuple[tuple[float, ...], ...]]
+"""(tol, (Δ_1, .., Δ_A)): some a has |<Δ_a, [1, θ]>| <= tol."""
+
+
+class Step(NamedTuple):
+    """One step of a rollout."""
+
+    stage: int
+    state: str
+    action: int
+
+
+class Failure(NamedTuple):
+    """A state at which the optimistic parameter cannot be right, and by how much."""
+
+    stage: int
+    state: str
+    violation: float
+    """How far the best temporal difference is from zero."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One round: an optimistic parameter, what a rollout made of it, and what was learned."""
+
+    number: int
+    theta: tuple[float, ...]
+    upper: float
+    """The least upper bound on v*(s0) so far."""
+    lower: float
+    """The greatest lower bound so far."""
+    path: tuple[Step, ...]
+    """A rollout of the parameter's policy, up to the failure where there was one."""
+    failures: tuple[Failure, ...]
+    rows: tuple[tuple[float, ...], ...]
+    """The rows added after it: (g_1, .., g_d, b) for <g, θ> <= b."""
+    disjunctions: tuple[Disjunction, ...]
+    """The disjunctions added after it."""
+    queries: int
+    """Charged so far in the episode."""
+    nodes: int
+    """Of the branch and bound, in this round."""
+    seconds: float
+    """Since the planning began."""
+    solver_seconds: float
+    """In the branch and bound, in this round."""
+
+    @property
+    def gap(self) -> float:
+        """upper - lower."""
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The run that led to a policy."""
+
+    mode: str
+    objective: tuple[float, ...]
+    """φ(s0)."""
+    radius: float
+    rows: tuple[tuple[float, ...], ...]
+    """What was known before the first iteration, in the form of :attr:`Iteration.rows`."""
+    disjunctions: tuple[Disjunction, ...]
+    iterations: tuple[Iteration, ...]
+
+
+Callback = Callable[[Iteration], Any]
+"""Hears of every iteration; a true answer stops the planning."""
+
+
+class Watch:
+    """Makes the records where somebody wants them: the callback, or the trace."""
+
+    def __init__(self, mode: str, access: Access, sol: Sol, keep: bool, callback: Callback | None) -> None:
+        self.mode, self.access, self.sol, self.keep, self.callback = mode, access, sol, keep, callback
+        self.began = time.perf_counter()
+        self.number = 0
+        self.iterations: list[Iteration] = []
+        self.known = len(sol.rows), len(sol.forms)
+        self.before = (_rows(sol, 0), _disjunctions(sol, 0)) if keep else ((), ())
+
+    def tell(
+        self,
+        found: Solution,
+        upper: float,
+        lower: float,
+        path: Iterable[tuple[Place, int]],
+        failures: Iterable[tuple[Place, float]],
+    ) -> bool:
+        """Record an iteration; whether the callback wants to stop."""
+        self.number += 1
+        (m, n), self.known = self.known, (len(self.sol.rows), len(self.sol.forms))
+        if self.callback is None and not self.keep:
+            return False
+        record = Iteration(
+            number=self.number,
+            theta=() if found.theta is None else tuple(found.theta.tolist()),
+            upper=upper,
+            lower=lower,
+            path=tuple(Step(place.stage, repr(place.state), action) for place, action in path),
+            failures=tuple(Failure(place.stage, repr(place.state), float(size)) for place, size in failures),
+            rows=_rows(self.sol, m),
+            disjunctions=_disjunctions(self.sol, n),
+            queries=self.access.spent,
+            nodes=found.nodes,
+            seconds=time.perf_counter() - self.began,
+            solver_seconds=found.seconds,
+        )
+        if self.keep:
+            self.iterations.append(record)
+        return self.callback is not None and bool(self.callback(record))
+
+    def trace(self, objective: Array) -> Trace | None:
+        """What was recorded, where it was asked for."""
+        if not self.keep:
+            return None
+        rows, disjunctions = self.before
+        return Trace(self.mode, tuple(objective.tolist()), self.sol.radius, rows, disjunctions, tuple(self.iterations))
+
+
+def _rows(sol: Sol, start: int) -> tuple[tuple[float, ...], ...]:
+    return tuple((*sol.rows[i].tolist(), sol.bound(i)) for i in range(start, len(sol.rows)))
+
+
+def _disjunctions(sol: Sol, start: int) -> tuple[Disjunction, ...]:
+    return tuple(
+        (sol.tolerance(i), tuple(tuple(delta) for delta in sol.forms[i].tolist())) for i in range(start, len(sol.forms))
+    )
