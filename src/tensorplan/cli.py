@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from tensorplan.core import Episode, Run
     from tensorplan.lab.compare import Row
+    from tensorplan.planners.trace import Iteration
 
 DONE, FAILED, USAGE = 0, 1, 2
 
@@ -52,7 +54,10 @@ def list_command(as_json: bool, seed: int) -> None:
     from tensorplan.planners.registry import PLANNERS
     from tensorplan.problems.catalog import CATALOG
 
-    options = {name: {f.name: f.default for f in dataclasses.fields(planner)} for name, planner in PLANNERS.items()}
+    options = {
+        name: {f.name: f.default for f in dataclasses.fields(planner) if f.init and f.name != "callback"}
+        for name, planner in PLANNERS.items()
+    }
     if as_json:
         problems = [{"name": n, "example": e.example, "about": e.about} for n, e in CATALOG.items()]
         planners = [{"name": n, "options": options[n], "about": p.about} for n, p in PLANNERS.items()]
@@ -66,9 +71,10 @@ def list_command(as_json: bool, seed: int) -> None:
 
 @app.command()
 @click.argument("problem")
-@click.option("--planner", default="uct", show_default=True, help="Who plans.")
+@click.option("--planner", default="tensorplan", show_default=True, help="Who plans.")
 @click.option("--episodes", default=1, show_default=True, type=click.IntRange(min=1), help="How often.")
-@click.option("--delta", default=None, type=click.FloatRange(min=0), help="Also judge: is it delta-sound?")
+@click.option("--delta", default=None, type=float, help="The loss to aim for, and to judge by.")
+@click.option("--trace", default=None, type=click.Path(dir_okay=False, writable=True), help="Write the trace as JSON.")
 @budget
 @max_steps
 @seed
@@ -78,13 +84,14 @@ def plan(
     planner: str,
     episodes: int,
     delta: float | None,
+    trace: str | None,
     budget: int | None,
     max_steps: int,
     seed: int,
     as_json: bool,
 ) -> int:
     """Run a planner on a problem and show what it did."""
-    from tensorplan.core import Refused
+    from tensorplan.core import NotRealizable, Refused
     from tensorplan.lab.judge import exact_loss, exact_verdict, judge_run
     from tensorplan.lab.stats import query_cost
     from tensorplan.loop import run
@@ -93,12 +100,23 @@ def plan(
     from tensorplan.problems.catalog import instance
 
     task, config = instance(problem, seed), make_planner(planner)
+    refuted: NotRealizable | None = None
     with _progress(episodes) as show:
+        config = _configured(config, delta, trace is not None, lambda text: show(0, f"{planner}: {text}"))
 
         def step(episode: int, steps: int, queries: int) -> None:
             show(episode, f"{planner}: episode {episode}, step {steps:,}, {queries:,} queries")
 
-        played = run(task, config, episodes, seed, budget=budget, max_steps=max_steps, progress=step)
+        try:
+            played = run(
+                task, config, episodes, seed, budget=budget, learn=delta is None, max_steps=max_steps, progress=step
+            )
+        except NotRealizable as error:
+            if error.run is None:
+                raise
+            played, refuted = error.run, error
+    if trace is not None:
+        _write_traces(trace, played)
     try:
         solution = exact_solution(task)
         optimal: list[float | None] = [solution.value(e.start, 0) for e in played.episodes]
@@ -109,40 +127,36 @@ def plan(
     verdict = None
     if delta is not None:
         loss = exact_loss(task, config, seed)
-        verdict = judge_run(task, played, delta) if loss is None else exact_verdict(loss, delta)
+        if loss is not None:
+            verdict = exact_verdict(loss, delta)
+        elif len(played.episodes) > 1:
+            verdict = judge_run(task, played, delta)
     cost = query_cost(played)
     if as_json:
-        rows = [
-            {
-                **dataclasses.asdict(episode),
-                "start": repr(episode.start),
-                "steps": episode.steps,
-                "total_reward": episode.total_reward,
-                "total_queries": episode.total_queries,
-                "optimal": best,
-                "regret": None if best is None else best - episode.total_reward,
-            }
-            for episode, best in zip(played.episodes, optimal, strict=True)
-        ]
+        rows = [_episode_row(episode, best) for episode, best in zip(played.episodes, optimal, strict=True)]
         soundness = None if verdict is None else dataclasses.replace(verdict, run=None)
         data = {"problem": task.name, "planner": played.planner, "seed": seed, "episodes": rows}
         _print_json({**data, "query_cost": cost, "soundness": soundness})
     else:
-        from tensorplan.report.tables import run_table, with_interval
+        from tensorplan.report.tables import certificate_sentences, run_table, with_interval
 
         out = _console()
         out.print(run_table(task, played, optimal))
         out.print(f"query cost (mean of the worst call): {with_interval(cost)}", highlight=False)
         if len(played.episodes) == 1 and played.episodes[0].actions:
             out.print("actions: " + _shorten(played.episodes[0].actions), highlight=False)
+        for sentence in certificate_sentences(played):
+            out.print(sentence, highlight=False, soft_wrap=True)
         if verdict is not None:
             out.print(str(verdict), highlight=False, soft_wrap=True)
+    if refuted is not None:
+        raise refuted
     return _interrupted() if played.interrupted else DONE
 
 
 @app.command()
 @click.argument("problem")
-@click.option("--planners", required=True, help="Names separated by commas.")
+@click.option("--planners", default="tensorplan,uct", show_default=True, help="Names separated by commas.")
 @click.option("--seeds", default=10, show_default=True, type=click.IntRange(min=1), help="How many instances.")
 @budget
 @max_steps
@@ -155,6 +169,8 @@ def compare(
     from tensorplan.lab.compare import compare as compare_planners
 
     names = [name.strip() for name in planners.split(",") if name.strip()]
+    if any(name.startswith("tensorplan") for name in names):
+        _warm_up()
     with _progress(seeds * len(names)) as show:
 
         def step(rows: Sequence[Row], total: int, name: str) -> None:
@@ -174,6 +190,42 @@ def compare(
     return _interrupted() if result.stopped else DONE
 
 
+@app.command()
+@click.option("--A", "actions", required=True, type=int, help="Actions.")
+@click.option("--d", "dimension", required=True, type=int, help="Features.")
+@click.option("--H", "horizon", required=True, type=int, help="Horizon.")
+@click.option("--delta", required=True, type=float, help="The loss that is allowed.")
+@click.option("--B", "bound", required=True, type=float, help="The bound on the norm of theta*.")
+@click.option("--measure/--no-measure", default=True, show_default=True, help="Also run the modes that can be run.")
+@seed
+@as_json
+def constants(
+    actions: int, dimension: int, horizon: int, delta: float, bound: float, measure: bool, seed: int, as_json: bool
+) -> int:
+    """The paper's constants and the queries they imply, beside what the other modes ask for."""
+    from tensorplan.lab.needs import measured_needs
+    from tensorplan.planners.constants import constants as paper_constants
+
+    printed = paper_constants(actions, dimension, horizon, delta, bound)
+    needs = []
+    if measure:
+        _warm_up()
+        with _progress(1) as show:
+            show(0, "measuring on random layered problems")
+            needs = measured_needs(printed, seed)
+    if as_json:
+        totals = {"init_queries": printed.init_queries, "call_queries": printed.call_queries}
+        _print_json({"constants": {**dataclasses.asdict(printed), **totals}, "measured": needs})
+    else:
+        from tensorplan.report.tables import constants_table, needs_table
+
+        out = _console()
+        out.print(constants_table(printed))
+        if needs:
+            out.print(needs_table(printed, needs))
+    return DONE
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     from tensorplan.core import TensorplanError
@@ -191,6 +243,67 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.close()
         code = FAILED
     sys.exit(code)
+
+
+def _configured(config: Any, delta: float | None, trace: bool, show: Callable[[str], None]) -> Any:
+    """The planner with δ, a trace and progress, where it knows of them."""
+    knows = {f.name for f in dataclasses.fields(config) if f.init}
+    changes: dict[str, Any] = {}
+    if "delta" in knows and delta is not None:
+        changes["delta"] = delta
+    if trace:
+        if "trace" not in knows:
+            raise click.UsageError(f"{config!r} keeps no trace")
+        changes["trace"] = True
+    if "callback" in knows:
+        _warm_up()
+
+        def tell(iteration: Iteration) -> None:
+            show(
+                f"iteration {iteration.number}, upper {iteration.upper:.5g}, lower {iteration.lower:.5g}, "
+                f"gap {iteration.gap:.3g}, {iteration.queries:,} queries"
+            )
+
+        changes["callback"] = tell
+    return dataclasses.replace(config, **changes)
+
+
+def _warm_up() -> None:
+    """Load the optimiser; say so where it must be compiled first."""
+    from threading import Timer
+
+    from tensorplan.optimism import Program, solve
+
+    note = Timer(3.0, lambda: click.echo("compiling the optimiser, half a minute, this once", err=True))
+    note.daemon = True
+    note.start()
+    try:
+        solve(Program([1.0], 1.0))
+    finally:
+        note.cancel()
+
+
+def _episode_row(episode: Episode, optimal: float | None) -> dict[str, Any]:
+    """One episode as plain data; its trace goes to a file of its own."""
+    certificate = episode.certificate
+    row = {**vars(episode), "start": repr(episode.start), "steps": episode.steps, "total_reward": episode.total_reward}
+    del row["trace"]
+    return {
+        **row,
+        "total_queries": episode.total_queries,
+        "gap": None if certificate is None else certificate.gap,
+        "optimal": optimal,
+        "regret": None if optimal is None else optimal - episode.total_reward,
+    }
+
+
+def _write_traces(path: str, played: Run) -> None:
+    from tensorplan.lab.plain import plain
+
+    data = {"problem": played.problem, "planner": played.planner, "seed": played.seed}
+    traces = [episode.trace for episode in played.episodes]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(plain({**data, "episodes": traces}), file, allow_nan=False)
 
 
 def _complain(sentence: str, code: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorplan.core import BadInput, Episode, Problem, Refused, TensorplanError
+from tensorplan.core import BadInput, Episode, NotRealizable, Problem, Refused, TensorplanError
 from tensorplan.intervals import Interval
 from tensorplan.lab.plain import plain
 from tensorplan.lab.stats import student
@@ -34,6 +34,8 @@ class Row:
     worst_call: int
     stopped: str
     seconds: float
+    gap: float | None = None
+    """Of the planner's certificate, where it gave one."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,10 @@ def compare(
                 progress(rows, total, name)
             try:
                 played = run(featured, planner, seed=number, budget=budget, max_steps=max_steps)
+            except NotRealizable as error:
+                if error.run is None:
+                    raise
+                played = error.run
             except TensorplanError as error:
                 return Comparison(problem, tuple(rows), str(error), error)
             if played.interrupted:
@@ -133,6 +139,7 @@ def _row(problem: str, planner: str, seed: int, optimal: float | None, episode: 
         worst_call=max(episode.queries, default=0),
         stopped=episode.stopped,
         seconds=episode.seconds,
+        gap=None if episode.certificate is None else episode.certificate.gap,
     )
 
 

@@ -127,6 +127,13 @@ class Visits:
     path: list[tuple[Place, int]] = field(default_factory=list)
     """The first episode."""
 
+    def meet(self, node: Node, key: Any, weight: float, action: int) -> None:
+        """One step, or several that are the same."""
+        self.nodes[key] = node
+        self.weights[key] += weight  # type: ignore[assignment]
+        if not self.returns:
+            self.path.append((_place(node), action))
+
 
 class CertifiedPolicy:
     """The certified mode at work in one episode."""
@@ -185,7 +192,7 @@ class CertifiedPolicy:
             self.upper = min(self.upper, found.bound + self.config.eta)
             if self.lower > self.upper:  # more is collected than can be had
                 self.sol.values(self.root.place, self.root.phi, self.lower, math.inf)
-                continue
+                return "refuted" if self.sol.optimum(NODES).status == "infeasible" else "limit"
             if self._closed:
                 return "certified"
             if found.theta is None:
@@ -234,8 +241,7 @@ class CertifiedPolicy:
         share = self.zeta / (2 * self.policies * (self.policies + 1))
         look, size = 0, episodes or PILOT
         while True:
-            while len(visits.returns) < size:
-                self._episode(policy, visits)
+            self._episodes(policy, size - len(visits.returns), visits)
             look += 1
             mean, low, _ = empirical_bernstein(visits.returns, self._range(0), 1 - 2 * share / (look * (look + 1)))
             if low > self.lower or self.best is None:
@@ -256,9 +262,7 @@ class CertifiedPolicy:
         best = np.argmax(deltas @ theta, axis=1).tolist() if known else []
         return Frozen(theta, dict(zip(known, best, strict=True)), self.samples)
 
-    def _choose(self, policy: Frozen, node: Node, visits: Visits) -> int:
-        key = _key(node)
-        visits.nodes[key] = node
+    def _choose(self, policy: Frozen, node: Node, key: Any, visits: Visits) -> int:
         action = policy.choices.get(key)
         if action is None:
             moments = self._sample(node, policy.samples)
@@ -266,24 +270,36 @@ class CertifiedPolicy:
             action = int(np.argmax(moments.deltas(node.phi_v) @ policy.theta))
         return action
 
-    def _episode(self, policy: Frozen, visits: Visits) -> None:
-        """One episode from s0; a discounted one is cut where what is left is negligible, and counted as the least."""
-        node, total, weight = self.access.root, 0.0, 1.0
-        for _ in range(self.steps):
-            action = self._choose(policy, node, visits)
-            visits.weights[_key(node)] += weight  # type: ignore[assignment]
-            if not visits.returns:
-                visits.path.append((_place(node), action))
-            self._charge(1)
-            reward, following = self.access.query(node, action)[0]
-            total += weight * reward
-            weight *= self.config.discount
-            if following is END:
+    def _episodes(self, policy: Frozen, n: int, visits: Visits) -> None:
+        """n episodes from s0; where transitions are deterministic and actions known, all take the same steps."""
+        node: Any = self.access.root
+        totals, weight, time = np.zeros(n), 1.0, 0
+        while self.access.deterministic_transitions and node is not END and time < self.steps:
+            key = _key(node)
+            action = policy.choices.get(key)
+            if action is None:
                 break
-            node = following
-        else:
-            total += weight * self._range(self.steps)[0]
-        visits.returns.append(total)
+            visits.meet(node, key, n * weight, action)
+            self._charge(n)
+            sample = self.access.sample(node, action, n)
+            totals += weight * sample.rewards
+            weight, time, node = weight * self.config.discount, time + 1, sample.successors[sample.which[0]]
+        for total in totals.tolist():
+            visits.returns.append(self._finish(policy, node, total, weight, time, visits))
+
+    def _finish(self, policy: Frozen, node: Any, total: float, weight: float, time: int, visits: Visits) -> float:
+        """The return of an episode that is at a node; where little is left it is cut, and counts as the least."""
+        while node is not END:
+            if time == self.steps:
+                return total + weight * self._range(time)[0]
+            key = _key(node)
+            action = self._choose(policy, node, key, visits)
+            visits.meet(node, key, weight, action)
+            self._charge(1)
+            reward, node = self.access.query(node, action)[0]
+            total += weight * reward
+            weight, time = weight * self.config.discount, time + 1
+        return total
 
     def _worthwhile(self, returns: list[float], mean: float) -> bool:
         """Whether a few times more episodes are likely to close the gap: the mean is well above what is needed."""
@@ -307,7 +323,7 @@ class CertifiedPolicy:
         """
         scored = []
         for estimate, weight in self._visited(visits):
-            size = estimate.violation(theta)
+            size = estimate.violation(theta) - self._excused
             if size > self._least:
                 price = self._width(estimate.place.stage) ** 2 / size**2
                 scored.append((weight * size / price if price else math.inf, estimate))
@@ -321,6 +337,11 @@ class CertifiedPolicy:
     def _least(self) -> float:
         """A violation that does not matter: δ/8 if it is met at every step."""
         return self.delta / (8 * self.steps)
+
+    @property
+    def _excused(self) -> float:
+        """A violation that η may explain, so that T1-T3 allow it."""
+        return self.sol.step * self.sol.eta
 
     def _excludes(self, estimate: Estimate, theta: Array) -> bool:
         """Measure a state until T1-T3 exclude θ there; False if the violation turns out to be negligible."""
@@ -347,7 +368,7 @@ class CertifiedPolicy:
         """
         moments, width = estimate.moments, self._width(estimate.place.stage)
         while True:
-            size = estimate.violation(theta)
+            size = estimate.violation(theta) - self._excused
             if size < self._least:
                 return None
             if not width:
@@ -375,11 +396,12 @@ class CertifiedPolicy:
         radii = [self._radius(moments, action, width, alpha) for action in range(self.access.actions)]
         for delta, rho in zip(deltas, radii, strict=True):
             self.sol.inequality(estimate.place, delta, rho)
-        scale = max(radii) / np.array(radii)  # |l_a| <= ρ_a for some a, as forms with one tolerance
+        allowed = np.array(radii) + self._excused
+        scale = allowed.max() / allowed  # |l_a| <= ρ_a + (1 + γ) η for some a, as forms with one tolerance
         self.sol.disjunction(estimate.place, deltas * scale[:, None], max(radii))
         self._add_range(estimate)
         estimate.moments.add(moments)
-        return bool(np.all(deltas @ theta < -np.array(radii)))
+        return bool(np.all(deltas @ theta < -allowed))
 
     def _radius(self, moments: Moments, action: int, width: float, alpha: float) -> float:
         """The confidence radius of l_a(θ*), at confidence 1 - α."""
@@ -410,19 +432,19 @@ class CertifiedPolicy:
         return sample_moments(self.access, node, n, self.config.discount)
 
     def _charge(self, n: int) -> None:
-        """End the planning while enough queries are left to act."""
-        if not self.planning:
-            return
+        """End the planning while enough queries are left to act, and the asking when none are left."""
         room = self.access.remaining
         if self.config.budget is not None:
             room = min(room, self.config.budget - self.access.spent)
-        if n > room - self.steps * self.samples * self.access.actions:
-            raise BudgetSpent("planning more would leave too few queries to act")
+        if self.planning:
+            room -= self.steps * self.samples * self.access.actions
+        if n > room:
+            raise BudgetSpent("no queries are left for this")
 
     def _affordable(self) -> int:
-        """n2 such that acting takes at most a quarter of the budget."""
+        """n2 such that acting takes at most a quarter of the budget; two at least, for the sake of variances."""
         budget = min(self.access.remaining, math.inf if self.config.budget is None else self.config.budget)
-        return int(max(1, min(SAMPLES, budget / (4 * self.steps * self.access.actions))))
+        return int(max(2, min(SAMPLES, budget / (4 * self.steps * self.access.actions))))
 
     # ------------------------------------------------------------------ small things
 
@@ -458,14 +480,15 @@ class CertifiedPolicy:
         if self.best is None:
             return 0
         try:
-            return self._choose(self.best, node, Visits())
+            return self._choose(self.best, node, _key(node), Visits())
         except BudgetSpent:
             return 0
 
 
 def _key(node: Node) -> Any:
     """What tells states apart; one that cannot be hashed is a new one each time that it is met."""
-    return node if node.key is None else (node.stage, node.key)
+    key = node.key
+    return node if key is None else (node.stage, key)
 
 
 def _place(node: Node) -> Place:

@@ -35,7 +35,7 @@ CLOSED = 1e-6
 class Fact:
     """What is known of one state: its features, and per action the answer and Δ_a, once asked."""
 
-    __slots__ = ("answers", "deltas", "node", "phi", "place", "unasked")
+    __slots__ = ("answers", "choice", "deltas", "node", "phi", "place", "unasked")
 
     def __init__(self, place: Place, phi: Array, actions: int) -> None:
         self.place = place
@@ -46,6 +46,8 @@ class Fact:
         """Reward and next fact, which is None at END."""
         self.deltas = np.full((actions, len(phi) + 1), np.nan)
         self.unasked = actions
+        self.choice: int | None = None
+        """What a path that was proved optimal does here; preferred, since other actions may only seem as good."""
 
 
 class Memory:
@@ -150,6 +152,8 @@ class ExactPolicy:
             stop = self.watch.tell(found, self.upper, self.lower, path, failures)
             if not rollout.failed:
                 if abs(self.upper - self.lower) <= self._tolerance(len(rollout.steps)):
+                    for fact, action in rollout.steps:
+                        fact.choice = action
                     return "certified"
                 if self.lower <= self.upper and not self._scrutinise(rollout):
                     return "limit"
@@ -183,9 +187,9 @@ class ExactPolicy:
         if self.config.ask == "all":
             for each in range(self.access.actions):
                 self._ask(fact, each, rollout)
-        action = self._best_known(fact)
-        if action is not None and fact.deltas[action] @ self.theta >= -self.consistent:
-            return action
+        for action in (fact.choice, self._best_known(fact)):
+            if action is not None and fact.deltas[action] @ self.theta >= -self.consistent:
+                return action
         for guess in self._guesses(before):
             if fact.answers[guess] is None:
                 self._ask(fact, guess, rollout)

@@ -42,6 +42,10 @@ class PaperPolicy:
         self.theta_plus = np.zeros(access.dimension + 1)
         self.sol = Sol(access.dimension, access.bound, eta=config.eta, discount=config.discount, product=True)
         self.watch = Watch("paper", access, self.sol, config.trace, config.callback)
+        self._budget = access.spent + access.remaining
+        if config.budget is not None:
+            self._budget = min(self._budget, config.budget)
+        self.planning = True
         self._announce()
         try:
             status = self._init(access.root)
@@ -49,6 +53,7 @@ class PaperPolicy:
             status = "budget"
         except KeyboardInterrupt:
             status = "interrupted"
+        self.planning = False
         self.trace: Trace | None = self.watch.trace(access.root.phi_v)
         if status != "done":
             low, high = access.return_range(0, config.discount)
@@ -124,7 +129,7 @@ class PaperPolicy:
         """Say what the planning may cost, and refuse if that is too much."""
         if self.certain:
             return
-        budget = min(self.access.remaining, math.inf if self.config.budget is None else self.config.budget)
+        budget = self._budget
         most = self.constants.init_queries + self.steps * self.constants.call_queries
         if most == math.inf:
             if budget == math.inf:
@@ -141,9 +146,10 @@ class PaperPolicy:
             raise Refused(f"{needs}, more than {limit}; override n1, n2, n3 and c, or use mode='certified'")
 
     def _ask(self, n: int) -> Access:
-        """The access object, if the planner's own budget allows n more queries."""
-        if self.config.budget is not None and self.access.spent + n > self.config.budget:
-            raise BudgetSpent(f"the planner's budget of {self.config.budget:,} queries is spent")
+        """The access object, if n more queries leave enough to act."""
+        reserve = self.steps * self.constants.call_queries if self.planning else 0
+        if not self.certain and n > self._budget - self.access.spent - reserve:
+            raise BudgetSpent(f"the budget of {self._budget:,.0f} queries is spent")
         return self.access
 
 

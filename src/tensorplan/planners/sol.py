@@ -98,7 +98,7 @@ class Sol:
             left = CHUNK if node_limit is None else min(CHUNK, node_limit - nodes)
             found = self._search.solve(node_limit=left)
             nodes += found.nodes
-            if found.status != "limit" or found.nodes < left or nodes == node_limit:
+            if found.status != "limit" or found.nodes < left or (node_limit is not None and nodes >= node_limit):
                 seconds = time.perf_counter() - began
                 return Solution(found.status, found.theta, found.value, found.bound, nodes, seconds)
             if report is not None:

@@ -62,7 +62,7 @@ class TensorPlan:
     about: ClassVar[str] = "TensorPlan, with a certificate: queries do not depend on the number of states"
 
     def __post_init__(self) -> None:
-        if self.delta is not None and not number("delta", self.delta, 0.0) > 0:
+        if self.delta is not None and not number("delta", self.delta, -math.inf) > 0:
             raise BadInput(f"delta must be positive, got {self.delta!r}")
         one_of("mode", self.mode, MODES)
         number("eta", self.eta, 0.0)

@@ -36,29 +36,42 @@ def layered(
     noise: bool = False,
     features: str = "v",
     eta: float = 0.0,
+    scale: float = 1.0,
+    bound: float | None = None,
     procedural: bool | None = None,
     seed: int = 0,
 ) -> Problem:
-    """A random layered problem; ``branching`` successors per pair, Bernoulli rewards with ``noise``."""
+    """A random layered problem; ``branching`` successors per pair, Bernoulli rewards with ``noise``.
+
+    Tables have mean rewards up to ``scale`` <= 1, and their ``bound`` B can be chosen.
+    """
     actions, d = whole("actions", actions, 1), whole("d", d, 2)
     states, horizon = whole("states", states, 1), whole("horizon", horizon, 1)
     branching, seed = whole("branching", branching, 1), whole("seed", seed, 0)
-    noise, eta = truth("noise", noise), number("eta", eta, 0.0)
+    noise, eta, scale = truth("noise", noise), number("eta", eta, 0.0), number("scale", scale, 0.0, 1.0)
     kind = "layered-stochastic" if noise or branching > 1 else "layered"
     name = f"{kind}/{actions}x{d}"
     if truth("procedural", states > TABLE_LIMIT if procedural is None else procedural):
         one_of("features of a procedural problem", features, ("v",))
         one_of("eta of a procedural problem", str(eta), ("0.0",))
+        one_of("scale of a procedural problem", str(scale), ("1.0",))
+        one_of("bound of a procedural problem", str(bound), ("None",))
         return procedural_problem(actions, d, states, horizon, branching, noise, seed, name)
     rng = np.random.default_rng([seed, 1])
-    mdp = random_layered(rng, actions, states, horizon, branching, noise)
-    return featurize(mdp, d, features=features, eta=eta, seed=seed, name=name)
+    mdp = random_layered(rng, actions, states, horizon, branching, noise, scale)
+    return featurize(mdp, d, features=features, eta=eta, bound=bound, seed=seed, name=name)
 
 
 def random_layered(
-    rng: np.random.Generator, actions: int, states: int, horizon: int, branching: int, noise: bool
+    rng: np.random.Generator,
+    actions: int,
+    states: int,
+    horizon: int,
+    branching: int,
+    noise: bool,
+    scale: float = 1.0,
 ) -> TabularMDP:
-    """A layered table: uniform successors, uniform weights, uniform mean rewards, one start state."""
+    """A layered table: uniform successors, uniform weights, mean rewards uniform up to ``scale``, one start state."""
     from scipy import sparse
 
     pairs = states * actions
@@ -69,7 +82,7 @@ def random_layered(
         rows = np.repeat(np.arange(pairs), branching)
         shape = (pairs, states)
         transitions.append(sparse.csr_array((weights.ravel(), (rows, columns.ravel())), shape=shape))
-    rewards = [rng.random((states, actions)) for _ in range(horizon)]
+    rewards = [scale * rng.random((states, actions)) for _ in range(horizon)]
     return TabularMDP([*transitions, None], rewards, horizon=horizon, start=0, noise=noise)
 
 

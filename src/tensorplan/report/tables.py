@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 
 from rich import box
 from rich.table import Table
 
-from tensorplan.core import Problem, Run
+from tensorplan.core import Certificate, Problem, Run
 from tensorplan.intervals import Interval
 from tensorplan.lab.compare import Comparison
+from tensorplan.lab.needs import Need
+from tensorplan.planners.constants import Constants
 from tensorplan.problems.catalog import Entry
 
 
@@ -82,16 +85,87 @@ def run_table(problem: Problem, run: Run, optimal: Sequence[float | None]) -> Ta
     return table
 
 
+def certificate_sentences(run: Run) -> list[str]:
+    """What the planner vouches for, in one sentence for each kind of ending."""
+    kinds: dict[str, list[Certificate]] = {}
+    for episode in run.episodes:
+        if episode.certificate is not None:
+            kinds.setdefault(episode.certificate.status, []).append(episode.certificate)
+    return [_certificate_sentence(status, of_kind) for status, of_kind in kinds.items()]
+
+
+def _certificate_sentence(status: str, certificates: list[Certificate]) -> str:
+    widest = max(certificates, key=lambda c: c.gap)
+    sure = "" if not widest.failure else f" at confidence {1 - widest.failure:.4g}"
+    if len(certificates) > 1:
+        return f"{status}, {len(certificates)} episodes: the largest gap is {number(widest.gap, 3)}{sure}"
+    low, high = (
+        "-inf" if x == -math.inf else "inf" if x == math.inf else f"{x:.8g}" for x in (widest.lower, widest.upper)
+    )
+    return f"{status}: v*(s0) is in [{low}, {high}]{sure}, gap {number(widest.gap, 3)}"
+
+
+def constants_table(constants: Constants) -> Table:
+    """The paper's constants."""
+    c = constants
+    shape = f"A={c.A}, d={c.d}, H={c.H}, delta={c.delta:g}, B={c.B:g}"
+    table = _table(f"TensorPlan as printed\n{shape}", ["constant"], ["value"])
+    rows: list[tuple[str, int | float]] = [
+        ("E_d, bound on the failures", c.E_d),
+        ("epsilon", c.epsilon),
+        ("zeta", c.zeta),
+        ("c, tolerance of Sol", c.c),
+        ("n1, rollouts", c.n1),
+        ("n2, samples in a rollout", c.n2),
+        ("n3, samples of a failure", c.n3),
+        ("queries of Init, worst case", c.init_queries),
+        ("queries of a later call", c.call_queries),
+    ]
+    for name, value in rows:
+        table.add_row(name, count(value))
+    return table
+
+
+def needs_table(constants: Constants, needs: Sequence[Need]) -> Table:
+    """What the modes asked for, beside the paper's worst case."""
+    title = "Measured in one episode on a random layered problem of that shape"
+    note = "fewer: the paper's worst case, in units of the queries"
+    table = _table(title, ["mode", "what is random"], ["queries", "fewer", "loss at most", "gap"], note)
+    table.columns[1].no_wrap = True
+    for need in needs:
+        ratio = Decimal(constants.init_queries) / max(need.queries, 1)
+        table.add_row(
+            need.mode,
+            need.what,
+            f"{need.queries:,}",
+            count(ratio),
+            number(max(need.loss, 0.0), 3),
+            number(need.gap, 3),
+        )
+    return table
+
+
+def count(x: Decimal | float) -> str:
+    """Digits for what people count, powers of ten for the rest, however large."""
+    if x == math.inf:
+        return "no bound"
+    if 1 <= x < 10**9:
+        return f"{x:,.0f}"
+    return f"{Decimal(x):.2e}" if x < 1e-3 or x >= 10**9 else f"{x:.3g}"
+
+
 def comparison_table(comparison: Comparison) -> Table:
     """One line per planner, best regret first."""
     seeds = len({row.seed for row in comparison.rows})
     table = _table(
         f"{comparison.problem}, {seeds} seed{'s' * (seeds != 1)}",
         ["planner"],
-        ["regret", "return", "queries", "worst", "secs", "ended"],
-        "mean per episode ± half-width of the 95% t interval; worst: largest call",
+        ["regret", "return", "queries", "times", "worst", "secs", "ended"],
+        "mean per episode ± half-width of the 95% t interval; worst: largest call;\n"
+        "times: queries in units of the first planner's",
     )
     summaries = comparison.summaries
+    unit = summaries[0].queries.mean
     table.columns[0].min_width = min(20, max(len(s.planner) for s in summaries))
     if any(s.ended < s.runs for s in summaries):
         table.caption = f"{table.caption};\nepisodes that did not end count with what they had earned"
@@ -101,6 +175,7 @@ def comparison_table(comparison: Comparison) -> Table:
             with_interval(s.regret),
             with_interval(s.total_reward),
             with_interval(s.queries),
+            number(s.queries.mean / unit, 3) if unit else "-",
             f"{s.worst_call:,}",
             seconds(s.seconds),
             f"{s.ended}/{s.runs}",
