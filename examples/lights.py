@@ -37,6 +37,6 @@ problem = tp.Problem(
     name="lights",
 )
 
-for planner in (tp.Oracle(), tp.UCT(simulations=200), tp.RandomPlanner()):
+for planner in (tp.TensorPlan(), tp.UCT(simulations=200), tp.RandomPlanner()):
     episode = tp.run(problem, planner, seed=0).episodes[0]
     print(f"{type(planner).__name__:<14} return {episode.total_reward:.3f}  queries {episode.total_queries}")

@@ -46,6 +46,88 @@ def test_plan_shows_63_steps(cli):
     assert " 63 " in out
 
 
+def test_plan_uses_tensorplan_and_shows_its_certificate(cli):
+    code, out, _ = cli("plan", "hanoi/8")
+    assert code == 0
+    assert "TensorPlan()" in out
+    assert "certified: v*(s0) is in [-255, -255]" in out
+    _, out, _ = cli("plan", "hanoi/8", "--json")
+    (episode,) = json.loads(out)["episodes"]
+    assert episode["steps"] == 255
+    assert episode["total_queries"] <= 800
+    assert episode["certificate"]["status"] == "certified"
+    assert abs(episode["gap"]) < 1e-3
+
+
+def test_plan_passes_delta_on(cli):
+    _, out, _ = cli("plan", "layered-stochastic/2x3", "--delta", "1.5", "--json")
+    data = json.loads(out)
+    assert data["planner"] == "TensorPlan(delta=1.5)"
+    assert data["episodes"][0]["gap"] <= 0.75
+    assert data["episodes"][0]["certificate"]["failure"] == 0.15
+
+
+def test_a_trace_goes_to_a_file(cli, tmp_path):
+    path = tmp_path / "trace.json"
+    code, *_ = cli("plan", "hanoi/3", "--trace", str(path))
+    assert code == 0
+    (trace,) = json.loads(path.read_text())["episodes"]
+    assert trace["mode"] == "exact"
+    assert [i["number"] for i in trace["iterations"]] == list(range(1, len(trace["iterations"]) + 1))
+    assert trace["iterations"][-1]["upper"] == pytest.approx(-7, abs=1e-6)
+    code, _, err = cli("plan", "hanoi/3", "--planner", "uct", "--trace", str(path))
+    assert code == 2
+    assert "keeps no trace" in err
+
+
+def test_a_refutation_is_one_sentence_below_what_was_found(cli):
+    code, out, err = cli("plan", "layered/3x6:eta=0.3")
+    assert code == 2
+    assert "refuted: v*(s0) is in" in out
+    assert len(err.splitlines()) == 1
+    assert "is not realizable with B=" in err
+    assert "would do" in err
+    code, out, _ = cli("compare", "layered/3x6:eta=0.3", "--planners", "tensorplan,random", "--seeds", "2", "--json")
+    assert code == 0
+    assert len(json.loads(out)["rows"]) == 4
+
+
+def test_compare_counts_queries_in_units_of_the_first_planner(cli):
+    code, out, _ = cli("compare", "layered/3x4:states=30", "--seeds", "2")
+    assert code == 0
+    lines = {line.split()[0]: line.split() for line in out.splitlines() if line.strip()}
+    assert lines["tensorplan"][-3] == "1"
+    assert float(lines["uct"][-3].replace(",", "")) > 10
+
+
+def test_constants_beside_what_the_modes_need(cli):
+    arguments = ("constants", "--A", "2", "--d", "3", "--H", "5", "--delta", "0.5", "--B", "1")
+    code, out, _ = cli(*arguments)
+    assert code == 0
+    for text in ("2,189", "13,111", "38,739,380", "7.96e+18", "3.49e+22", "exact", "certified"):
+        assert text in out
+    assert max(map(len, out.splitlines())) <= 80
+    _, out, _ = cli(*arguments, "--json")
+    data = json.loads(out)
+    assert data["constants"]["E_d"] == 2189
+    assert data["constants"]["n1"] == 13111
+    exact, *certified = data["measured"]
+    assert exact["queries"] < 100
+    assert all(need["queries"] < 10**6 and need["gap"] <= 0.25 for need in certified)
+    code, _, err = cli("constants", "--A", "2", "--d", "3", "--H", "5", "--delta", "-1", "--B", "1")
+    assert code == 2
+    assert len(err.splitlines()) == 1
+
+
+def test_the_printed_algorithm_says_what_it_may_need(cli):
+    code, out, err = cli("plan", "layered-stochastic/2x3", "--planner", "tensorplan:mode=paper", "--delta", "0.5")
+    assert code == 2
+    assert out == ""
+    first, second = err.splitlines()
+    assert first == "tensorplan: TensorPlan as printed may need 5.33e+22 queries"
+    assert second.startswith(first)
+
+
 def test_plan_judges(cli):
     _, out, _ = cli("plan", "hanoi/3", "--planner", "oracle", "--delta", "0.1")
     assert "sound: loss 0 in [0, 0]" in out
@@ -89,6 +171,11 @@ def test_seeds_reproduce(cli):
         (["plan"], "Missing argument 'PROBLEM' (see tensorplan plan --help)"),
         (["plam"], "No such command 'plam'"),
         (["plan", "hanoi/3", "--color"], "--color"),
+        (["plan", "layered/2x3", "--delta", "0"], "delta must be positive, got 0.0"),
+        (["plan", "layered/2x3", "--delta", "99"], "so every policy is that good"),
+        (["plan", "layered-stochastic/2x3", "--planner", "tensorplan:mode=exact"], "mode 'exact' is for deterministic"),
+        (["plan", "layered/2x3:features=q"], "has no phi_v, which TensorPlan needs; TensorPlanQ plans with phi_q"),
+        (["plan", "layered/2x3", "--planner", "tensorplan:mode=fast"], "mode must be one of auto, exact, certified"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(cli, arguments, sentence):
@@ -124,6 +211,25 @@ def test_ctrl_c_prints_the_table_so_far():
     assert "Traceback" not in err
     assert json.loads(out)["stopped"] == "interrupted"
     assert json.loads(out)["rows"]
+
+
+def test_ctrl_c_leaves_a_bracket():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tensorplan", "plan", "layered-stochastic/3x8:horizon=10", "--delta", "0.02", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(8)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    (episode,) = json.loads(out)["episodes"]
+    certificate = episode["certificate"]
+    assert certificate["status"] == "interrupted"
+    assert certificate["lower"] <= episode["optimal"] <= certificate["upper"] <= 10
+    assert episode["stopped"] == "end"
 
 
 def test_help_and_version(cli):

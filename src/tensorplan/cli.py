@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -230,6 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     from tensorplan.core import TensorplanError
 
+    log = logging.getLogger("tensorplan")
+    log.setLevel(logging.INFO)
+    log.handlers = [_Talk()]
     try:
         code = app.main(arguments, prog_name="tensorplan", standalone_mode=False) or DONE
     except TensorplanError as error:
@@ -304,6 +308,13 @@ def _write_traces(path: str, played: Run) -> None:
     traces = [episode.trace for episode in played.episodes]
     with open(path, "w", encoding="utf-8") as file:
         json.dump(plain({**data, "episodes": traces}), file, allow_nan=False)
+
+
+class _Talk(logging.Handler):
+    """What the library has to say goes to stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _complain(record.getMessage(), DONE)
 
 
 def _complain(sentence: str, code: int) -> int:

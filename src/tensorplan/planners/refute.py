@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import NotRealizable, Policy
-from tensorplan.optimism import Program, solve
+from tensorplan.optimism import Program, Search
 from tensorplan.planners.sol import Place, Sol
 
 NODES = 100_000
@@ -20,12 +20,15 @@ CLOSE = 1.01
 LARGEST = 1e6
 """Balls that are larger than B by more than this are not tried."""
 
+RESOLUTION = 1e-9
+"""How far from a disjunction, relative to the ball, the optimiser counts as satisfying it."""
+
 
 def refutation(sol: Sol, problem: str, certainty: str, policy: Policy) -> NotRealizable:
     """The error for an empty Sol, with all that can be said about it; ``certainty`` says how sure it is."""
     places = conflict(sol)
     smallest = smallest_eta(sol)
-    larger = smallest_bound(sol)
+    larger = smallest_bound(sol, smallest - sol.eta)
     shown = ", ".join(map(str, places[:4])) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
     known = f" up to eta={sol.eta:g}" if sol.eta else ""
     ways = [f"eta={smallest:.4g}"] + ([] if larger is None else [f"B={larger:.4g}"])
@@ -57,14 +60,19 @@ def conflict(sol: Sol) -> list[Place]:
 
 
 def smallest_eta(sol: Sol) -> float:
-    """An η for which the set is not empty; a hundredth less, and it is."""
-    low = max(sol.eta, 1e-12 * (1 + sol.radius))
+    """An η for which the set is not empty; a hundredth less, and it is, as far as the optimiser can tell."""
+    low = sol.eta + RESOLUTION * (1 + sol.radius)
     return _bisect(low, lambda eta: _feasibility(sol, eta=eta))
 
 
-def smallest_bound(sol: Sol) -> float | None:
-    """A radius for which the set is not empty; a hundredth less, and it is; None if a huge one does not help."""
-    if _empty(_feasibility(sol, radius=LARGEST * sol.radius)):
+def smallest_bound(sol: Sol, excess: float) -> float | None:
+    """A radius for which the set is not empty; a hundredth less, and it is; None if a huge one does not help.
+
+    ``excess`` is what η would have to be larger by: in a ball so large that the optimiser overlooks a tenth of that, a
+    point that it finds says nothing.
+    """
+    largest = min(LARGEST * sol.radius, excess / (10 * RESOLUTION))
+    if largest <= sol.radius or _empty(_feasibility(sol, radius=largest)):
         return None
     return _bisect(sol.radius, lambda radius: _feasibility(sol, radius=radius))
 
@@ -88,4 +96,4 @@ def _feasibility(sol: Sol, **changes: Any) -> Program:
 
 
 def _empty(program: Program) -> bool:
-    return solve(program, node_limit=NODES).status == "infeasible"
+    return Search(program).solve(node_limit=NODES).status == "infeasible"

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import Array
-from tensorplan.optimism import Program, Search, Solution, solve
+from tensorplan.optimism import Program, Search, Solution
 
 CHUNK = 20_000
 """Nodes after which a long search says how far it is."""
@@ -106,7 +106,7 @@ class Sol:
 
     def largest(self, vector: Array, node_limit: int) -> float:
         """An upper bound on <vector, [1, θ]> over the set, close to the least one; -inf if the set is empty."""
-        return float(vector[0]) + solve(self.program(vector[1:]), node_limit=node_limit).bound
+        return float(vector[0]) + Search(self.program(vector[1:])).solve(node_limit=node_limit).bound
 
     def variance(self, covariance: Array, node_limit: int) -> float:
         """An upper bound on [1, θ]ᵀ C [1, θ] over the set, for a covariance C, (d+1, d+1).

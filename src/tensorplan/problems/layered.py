@@ -38,16 +38,21 @@ def layered(
     eta: float = 0.0,
     scale: float = 1.0,
     bound: float | None = None,
+    starts: int = 1,
     procedural: bool | None = None,
     seed: int = 0,
 ) -> Problem:
     """A random layered problem; ``branching`` successors per pair, Bernoulli rewards with ``noise``.
 
-    Tables have mean rewards up to ``scale`` <= 1, and their ``bound`` B can be chosen.
+    Tables have mean rewards up to ``scale`` <= 1, a ``bound`` B that can be chosen, and ``starts`` start states.
     """
     actions, d = whole("actions", actions, 1), whole("d", d, 2)
     states, horizon = whole("states", states, 1), whole("horizon", horizon, 1)
-    branching, seed = whole("branching", branching, 1), whole("seed", seed, 0)
+    branching, seed, starts = (
+        whole("branching", branching, 1),
+        whole("seed", seed, 0),
+        whole("starts", starts, 1, states),
+    )
     noise, eta, scale = truth("noise", noise), number("eta", eta, 0.0), number("scale", scale, 0.0, 1.0)
     kind = "layered-stochastic" if noise or branching > 1 else "layered"
     name = f"{kind}/{actions}x{d}"
@@ -56,9 +61,10 @@ def layered(
         one_of("eta of a procedural problem", str(eta), ("0.0",))
         one_of("scale of a procedural problem", str(scale), ("1.0",))
         one_of("bound of a procedural problem", str(bound), ("None",))
+        one_of("starts of a procedural problem", str(starts), ("1",))
         return procedural_problem(actions, d, states, horizon, branching, noise, seed, name)
     rng = np.random.default_rng([seed, 1])
-    mdp = random_layered(rng, actions, states, horizon, branching, noise, scale)
+    mdp = random_layered(rng, actions, states, horizon, branching, noise, scale, starts)
     return featurize(mdp, d, features=features, eta=eta, bound=bound, seed=seed, name=name)
 
 
@@ -70,8 +76,9 @@ def random_layered(
     branching: int,
     noise: bool,
     scale: float = 1.0,
+    starts: int = 1,
 ) -> TabularMDP:
-    """A layered table: uniform successors, uniform weights, mean rewards uniform up to ``scale``, one start state."""
+    """A layered table: uniform successors, weights, mean rewards up to ``scale``, and start among the first states."""
     from scipy import sparse
 
     pairs = states * actions
@@ -83,7 +90,8 @@ def random_layered(
         shape = (pairs, states)
         transitions.append(sparse.csr_array((weights.ravel(), (rows, columns.ravel())), shape=shape))
     rewards = [scale * rng.random((states, actions)) for _ in range(horizon)]
-    return TabularMDP([*transitions, None], rewards, horizon=horizon, start=0, noise=noise)
+    start = 0 if starts == 1 else np.repeat([1.0 / starts, 0.0], [starts, states - starts])
+    return TabularMDP([*transitions, None], rewards, horizon=horizon, start=start, noise=noise)
 
 
 # ---------------------------------------------------------------------------------------- procedural

@@ -77,8 +77,8 @@ def run_table(problem: Problem, run: Run, optimal: Sequence[float | None]) -> Ta
             number(episode.total_reward),
             "-" if best is None else number(best),
             "-" if best is None else number(best - episode.total_reward),
-            f"{episode.total_queries:,}",
-            f"{max(episode.queries, default=0):,}",
+            count(episode.total_queries),
+            count(max(episode.queries, default=0)),
             seconds(episode.seconds),
             episode.stopped,
         )
@@ -149,7 +149,7 @@ def count(x: Decimal | float) -> str:
     """Digits for what people count, powers of ten for the rest, however large."""
     if x == math.inf:
         return "no bound"
-    if 1 <= x < 10**9:
+    if x == 0 or 1 <= x < 10**9:
         return f"{x:,.0f}"
     return f"{Decimal(x):.2e}" if x < 1e-3 or x >= 10**9 else f"{x:.3g}"
 
@@ -157,27 +157,27 @@ def count(x: Decimal | float) -> str:
 def comparison_table(comparison: Comparison) -> Table:
     """One line per planner, best regret first."""
     seeds = len({row.seed for row in comparison.rows})
-    table = _table(
-        f"{comparison.problem}, {seeds} seed{'s' * (seeds != 1)}",
-        ["planner"],
-        ["regret", "return", "queries", "times", "worst", "secs", "ended"],
-        "mean per episode ± half-width of the 95% t interval; worst: largest call;\n"
-        "times: queries in units of the first planner's",
-    )
     summaries = comparison.summaries
     unit = summaries[0].queries.mean
+    all_ended = all(s.ended == s.runs for s in summaries)
+    note = (
+        "mean per episode ± half-width of the 95% t interval;\n"
+        "times: queries in units of the first planner's; worst: largest call"
+    )
+    if not all_ended:
+        note += ";\nepisodes that did not end count with what they had earned"
+    columns = ["regret", "return", "queries", "times", "worst", "secs", *([] if all_ended else ["ended"])]
+    table = _table(f"{comparison.problem}, {seeds} seed{'s' * (seeds != 1)}", ["planner"], columns, note)
     table.columns[0].min_width = min(20, max(len(s.planner) for s in summaries))
-    if any(s.ended < s.runs for s in summaries):
-        table.caption = f"{table.caption};\nepisodes that did not end count with what they had earned"
     for s in sorted(summaries, key=lambda s: math.inf if s.regret is None else s.regret.mean):
         table.add_row(
             s.planner,
             with_interval(s.regret),
-            with_interval(s.total_reward),
+            number(s.total_reward.mean),
             with_interval(s.queries),
             number(s.queries.mean / unit, 3) if unit else "-",
             f"{s.worst_call:,}",
             seconds(s.seconds),
-            f"{s.ended}/{s.runs}",
+            *([] if all_ended else [f"{s.ended}/{s.runs}"]),
         )
     return table
