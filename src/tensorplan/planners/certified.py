@@ -208,10 +208,10 @@ class CertifiedPolicy:
                 visits = self._evaluate(theta)
             measured = [] if self._closed else self._measure(theta, visits)
             failures = [(estimate.place, estimate.violation(theta)) for estimate in measured]
-            stop = self.watch.tell(found, self.upper, self.lower, visits.path, failures)
+            self.watch.tell(found, self.upper, self.lower, visits.path, failures)
             if self._closed and self.lower <= self.upper:
                 return "certified"
-            if stop:
+            if self.watch.stopped:
                 return "stopped"
 
     @property

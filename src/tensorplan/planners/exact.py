@@ -132,10 +132,12 @@ class ExactPolicy:
     def _init(self) -> str:
         """Optimism, rollout, failure, and again, until a rollout collects what optimism promised."""
         while True:
-            found = self.sol.optimum()
+            found = self.sol.optimum(report=self.watch.searching)
             if found.status == "infeasible":
                 return "refuted"
             self.upper = min(self.upper, found.bound + self.config.eta)
+            if self.watch.stopped:
+                return "stopped"
             if self.lower > self.upper + self._tolerance(len(self.path)):  # more was collected than can be had
                 self.sol.values(self.root.place, self.root.phi, self.lower - self.rounding, math.inf)
                 continue
@@ -149,7 +151,7 @@ class ExactPolicy:
                 self._keep(rollout)
             path = [(fact.place, action) for fact, action in rollout.steps]
             failures = [(rollout.last.place, self._violation(rollout.last))] if rollout.failed and rollout.last else []
-            stop = self.watch.tell(found, self.upper, self.lower, path, failures)
+            self.watch.tell(found, self.upper, self.lower, path, failures)
             if not rollout.failed:
                 if abs(self.upper - self.lower) <= self._tolerance(len(rollout.steps)):
                     for fact, action in rollout.steps:
@@ -157,7 +159,7 @@ class ExactPolicy:
                     return "certified"
                 if self.lower <= self.upper and not self._scrutinise(rollout):
                     return "limit"
-            if stop:
+            if self.watch.stopped:
                 return "stopped"
 
     def _roll_out(self, rollout: Rollout) -> None:

@@ -74,7 +74,9 @@ class PaperPolicy:
         tau = 0
         while self.constants.iterations is None or tau < self.constants.iterations:
             tau += 1
-            found = self.sol.optimum()
+            found = self.sol.optimum(report=self.watch.searching)
+            if self.watch.stopped:
+                return "stopped"
             if found.status == "infeasible":
                 return "refuted"
             if found.theta is None:
@@ -85,7 +87,8 @@ class PaperPolicy:
                 self.sol.disjunction(_place(failure), self._approx_td(failure, self.constants.n3), self.constants.c)
             failures = [] if failure is None else [(_place(failure), size)]
             low = self.access.return_range(0, self.config.discount)[0]
-            if self.watch.tell(found, found.bound, low, path, failures):
+            self.watch.tell(found, found.bound, low, path, failures)
+            if self.watch.stopped:
                 return "stopped"
             if failure is None:
                 return "done"

@@ -83,10 +83,10 @@ class Sol:
         self._search = Search(self.program(objective))
         self._given = len(self.rows), len(self.forms)
 
-    def optimum(self, node_limit: int | None = None, report: Callable[[Solution], None] | None = None) -> Solution:
+    def optimum(self, node_limit: int | None = None, report: Callable[[Solution], bool] | None = None) -> Solution:
         """The optimistic parameter and the upper bound; the status is ``"infeasible"`` when Sol is empty.
 
-        ``report`` hears of a long search after every :data:`CHUNK` nodes.
+        ``report`` hears of a long search after every :data:`CHUNK` nodes, and ends it by a true answer.
         """
         assert self._search is not None
         m, n = self._given
@@ -95,14 +95,14 @@ class Sol:
             self._given = len(self.rows), len(self.forms)
         nodes, began = 0, time.perf_counter()
         while True:
-            left = CHUNK if node_limit is None else min(CHUNK, node_limit - nodes)
-            found = self._search.solve(node_limit=left)
+            chunk = CHUNK if node_limit is None else min(CHUNK, node_limit - nodes)
+            found = self._search.solve(node_limit=chunk)
             nodes += found.nodes
-            if found.status != "limit" or found.nodes < left or (node_limit is not None and nodes >= node_limit):
-                seconds = time.perf_counter() - began
-                return Solution(found.status, found.theta, found.value, found.bound, nodes, seconds)
-            if report is not None:
-                report(found)
+            so_far = Solution(found.status, found.theta, found.value, found.bound, nodes, time.perf_counter() - began)
+            if found.status != "limit" or found.nodes < chunk or (node_limit is not None and nodes >= node_limit):
+                return so_far
+            if report is not None and report(so_far):
+                return so_far
 
     def largest(self, vector: Array, node_limit: int) -> float:
         """An upper bound on <vector, [1, θ]> over the set, close to the least one; -inf if the set is empty."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tensorplan.core import Access, Array
@@ -34,7 +35,10 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class Iteration:
-    """One round: an optimistic parameter, what a rollout made of it, and what was learned."""
+    """One round: an optimistic parameter, what a rollout made of it, and what was learned.
+
+    While a search is long the callback hears of the round before it is over: without path, failures and additions.
+    """
 
     number: int
     theta: tuple[float, ...]
@@ -42,13 +46,6 @@ class Iteration:
     """The least upper bound on v*(s0) so far."""
     lower: float
     """The greatest lower bound so far."""
-    path: tuple[Step, ...]
-    """A rollout of the parameter's policy, up to the failure where there was one."""
-    failures: tuple[Failure, ...]
-    rows: tuple[tuple[float, ...], ...]
-    """The rows added after it: (g_1, .., g_d, b) for <g, θ> <= b."""
-    disjunctions: tuple[Disjunction, ...]
-    """The disjunctions added after it."""
     queries: int
     """Charged so far in the episode."""
     nodes: int
@@ -57,6 +54,13 @@ class Iteration:
     """Since the planning began."""
     solver_seconds: float
     """In the branch and bound, in this round."""
+    path: tuple[Step, ...] = ()
+    """A rollout of the parameter's policy, up to the failure where there was one."""
+    failures: tuple[Failure, ...] = ()
+    rows: tuple[tuple[float, ...], ...] = ()
+    """The rows added after it: (g_1, .., g_d, b) for <g, θ> <= b."""
+    disjunctions: tuple[Disjunction, ...] = ()
+    """The disjunctions added after it."""
 
     @property
     def gap(self) -> float:
@@ -90,8 +94,18 @@ class Watch:
         self.began = time.perf_counter()
         self.number = 0
         self.iterations: list[Iteration] = []
+        self.upper, self.lower = math.inf, -math.inf
+        self.stopped = False
+        """Whether the callback wants to stop."""
         self.known = len(sol.rows), len(sol.forms)
         self.before = (_rows(sol, 0), _disjunctions(sol, 0)) if keep else ((), ())
+
+    def searching(self, found: Solution) -> bool:
+        """Tell of a long search inside the next iteration, which may lower the upper bound; whether to stop it."""
+        if self.callback is not None:
+            record = self._record(self.number + 1, found, min(self.upper, found.bound), self.lower)
+            self.stopped = bool(self.callback(record))
+        return self.stopped
 
     def tell(
         self,
@@ -100,29 +114,36 @@ class Watch:
         lower: float,
         path: Iterable[tuple[Place, int]],
         failures: Iterable[tuple[Place, float]],
-    ) -> bool:
-        """Record an iteration; whether the callback wants to stop."""
+    ) -> None:
+        """Record an iteration."""
         self.number += 1
+        self.upper, self.lower = upper, lower
         (m, n), self.known = self.known, (len(self.sol.rows), len(self.sol.forms))
         if self.callback is None and not self.keep:
-            return False
-        record = Iteration(
-            number=self.number,
-            theta=() if found.theta is None else tuple(found.theta.tolist()),
-            upper=upper,
-            lower=lower,
+            return
+        record = replace(
+            self._record(self.number, found, upper, lower),
             path=tuple(Step(place.stage, repr(place.state), action) for place, action in path),
             failures=tuple(Failure(place.stage, repr(place.state), float(size)) for place, size in failures),
             rows=_rows(self.sol, m),
             disjunctions=_disjunctions(self.sol, n),
+        )
+        if self.keep:
+            self.iterations.append(record)
+        if self.callback is not None:
+            self.stopped = bool(self.callback(record))
+
+    def _record(self, number: int, found: Solution, upper: float, lower: float) -> Iteration:
+        return Iteration(
+            number=number,
+            theta=() if found.theta is None else tuple(found.theta.tolist()),
+            upper=upper,
+            lower=lower,
             queries=self.access.spent,
             nodes=found.nodes,
             seconds=time.perf_counter() - self.began,
             solver_seconds=found.seconds,
         )
-        if self.keep:
-            self.iterations.append(record)
-        return self.callback is not None and bool(self.callback(record))
 
     def trace(self, objective: Array) -> Trace | None:
         """What was recorded, where it was asked for."""
