@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12
 """What T1-T3 are widened by, relative to 1 + B, since features and rewards are floats."""
 
+FORGIVEN = 1e-9
+"""An η, relative to 1 + B, that is taken for rounding as well where Sol would be empty without it."""
+
 CONSISTENT = 1e-8
 """How far below zero, relative to 1 + B, a temporal difference may be for its action to be consistent."""
 
@@ -105,7 +108,6 @@ class ExactPolicy:
     def __init__(self, config: TensorPlan, access: Access, memory: Memory) -> None:
         self.config, self.access, self.memory, self.sol = config, access, memory, memory.sol
         self.rounding = ROUNDING * (1 + access.bound)
-        self.consistent = CONSISTENT * (1 + access.bound) + self.sol.step * config.eta
         self.upper, self.lower = self._range(0)[1], -math.inf
         self.path: list[int] = []
         self.loop: int | None = None
@@ -134,8 +136,12 @@ class ExactPolicy:
         while True:
             found = self.sol.optimum(report=self.watch.searching)
             if found.status == "infeasible":
-                return "refuted"
-            self.upper = min(self.upper, found.bound + self.config.eta)
+                if self.sol.eta > self.config.eta:
+                    return "refuted"
+                self.sol.eta += FORGIVEN * (1 + self.access.bound)
+                self.sol.aim(self.root.phi)
+                continue
+            self.upper = min(self.upper, found.bound + self.sol.eta)
             if self.watch.stopped:
                 return "stopped"
             if self.lower > self.upper + self._tolerance(len(self.path)):  # more was collected than can be had
@@ -183,6 +189,11 @@ class ExactPolicy:
             rollout.weight *= self.config.discount
             self.memory.liked[before, action] += 1
             rollout.last, before = answer[1], action
+
+    @property
+    def consistent(self) -> float:
+        """How far below zero l_a(θ) may be: rounding, and what η explains."""
+        return CONSISTENT * (1 + self.access.bound) + self.sol.step * self.sol.eta
 
     def _first_consistent(self, fact: Fact, before: int, rollout: Rollout) -> int | None:
         """An action with l_a(θ) >= 0 up to rounding, asking as few as it takes; None if there is none."""
@@ -294,7 +305,7 @@ class ExactPolicy:
         rest = 0.0
         if self.config.discount < 1 and self.access.horizon is None:
             rest = self.config.accuracy(self.access) / 8
-        return rounding + self.config.eta * (2 + self.sol.step * discounted) + rest
+        return rounding + self.sol.eta * (2 + self.sol.step * discounted) + rest
 
     def _violation(self, fact: Fact) -> float:
         return float(-np.nanmax(fact.deltas @ self.theta))

@@ -83,8 +83,10 @@ def draw_theta(d: int, largest: float, bound: float | None, rng: np.random.Gener
 def embed(x: Array, theta: Array, raw: Array) -> Array:
     """Unit vectors φ with <φ, θ> = x, (..., d); ``raw`` (..., d) says where they point otherwise."""
     square = float(theta @ theta)
-    across = raw - np.multiply.outer(raw @ theta / square, theta)
-    across /= np.linalg.norm(across, axis=-1, keepdims=True)
+    across = raw
+    for _ in range(2):  # where little of it is left, the first time leaves rounding errors along θ
+        across = across - np.multiply.outer(across @ theta / square, theta)
+        across /= np.linalg.norm(across, axis=-1, keepdims=True)
     height = np.sqrt(np.maximum(0.0, 1.0 - x * x / square))
     return np.asarray(np.multiply.outer(x / square, theta) + height[..., None] * across)
 
