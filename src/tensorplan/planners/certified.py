@@ -167,7 +167,7 @@ class CertifiedPolicy:
             memory.settled[_key(access.root)] = self.best, self.certificate
         if status == "refuted":
             self.certificate = Certificate(high, self.lower, status, self.zeta)
-            raise refutation(self.sol, access.problem_name, f"at confidence {1 - self.zeta:g}", self)
+            raise refutation(self.sol, access.problem_name, config.eta, f"at confidence {1 - self.zeta:g}", self)
 
     def _recall(self) -> str | None:
         """The policy that an earlier episode settled for the same start state."""

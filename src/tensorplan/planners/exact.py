@@ -127,7 +127,7 @@ class ExactPolicy:
         self.trace: Trace | None = self.watch.trace(self.root.phi)
         if status == "refuted":
             self.certificate = Certificate(self._range(0)[1], self.lower, status)
-            raise refutation(self.sol, access.problem_name, "for certain", self)
+            raise refutation(self.sol, access.problem_name, config.eta, "for certain", self)
 
     # ------------------------------------------------------------------ Init
 

@@ -61,7 +61,7 @@ class PaperPolicy:
         if status == "refuted":
             overridden = ", ".join(self.constants.overridden)
             certainty = f"if {overridden} are right" if overridden else f"at confidence {1 - self.constants.zeta:g}"
-            raise refutation(self.sol, access.problem_name, certainty, self)
+            raise refutation(self.sol, access.problem_name, config.eta, certainty, self)
 
     def act(self, node: Node) -> int:
         """GetAction: the most consistent action under θ+."""

@@ -24,13 +24,16 @@ RESOLUTION = 1e-9
 """How far from a disjunction, relative to the ball, the optimiser counts as satisfying it."""
 
 
-def refutation(sol: Sol, problem: str, certainty: str, policy: Policy) -> NotRealizable:
-    """The error for an empty Sol, with all that can be said about it; ``certainty`` says how sure it is."""
+def refutation(sol: Sol, problem: str, eta: float, certainty: str, policy: Policy) -> NotRealizable:
+    """The error for an empty Sol, with all that can be said about it.
+
+    ``eta`` is the misspecification that was allowed for, rounding aside; ``certainty`` says how sure the refutation is.
+    """
     places = conflict(sol)
     smallest = smallest_eta(sol)
     larger = smallest_bound(sol, smallest - sol.eta)
     shown = ", ".join(map(str, places[:4])) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
-    known = f" up to eta={sol.eta:g}" if sol.eta else ""
+    known = f" up to eta={eta:g}" if eta else ""
     ways = [f"eta={smallest:.4g}"] + ([] if larger is None else [f"B={larger:.4g}"])
     return NotRealizable(
         f"problem {problem!r} is not realizable{known} with B={sol.radius:g} ({certainty}): no parameter agrees with "

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorplan.core import BadInput, Problem
+from tensorplan.problems.hard import hard
 from tensorplan.problems.layered import layered
 from tensorplan.problems.puzzles import chinese_rings, grid, hanoi
 from tensorplan.specs import call, literal, lookup, parse, whole
@@ -53,6 +54,7 @@ CATALOG: dict[str, Entry] = {
         "the same with random steps, Bernoulli rewards",
         defaults={"states": 50, "horizon": 5, "branching": 3, "noise": True},
     ),
+    "hard": Entry(hard, ("p", "K"), "hard/2x3", "hard MDPs of the lower bound: A = p, horizon Kp, a hidden secret"),
 }
 
 
