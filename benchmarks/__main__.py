@@ -1,8 +1,9 @@
 """All measurements, one after the other: ``make bench``."""
 
-from benchmarks import access, backward_induction, frozen_lake, optimism, startup, tensorplan
+from benchmarks import access, backward_induction, certified, frozen_lake, optimism, startup, tensorplan
 
 for part in (startup, access, frozen_lake, backward_induction):
     part.main()
 optimism.main(["--quick"])
 tensorplan.main(["--quick"])
+certified.main(["--quick"])

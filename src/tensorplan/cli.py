@@ -227,6 +227,72 @@ def constants(
     return DONE
 
 
+@app.command()
+@click.argument("problem")
+@seed
+@as_json
+def verify(problem: str, seed: int, as_json: bool) -> int:
+    """Check what is claimed of a hard problem: realizability, norms, optimality of its closed forms."""
+    from tensorplan.lab.verify import verify as check
+
+    with _progress(1) as show:
+        result = check(problem, seed=seed, progress=lambda done, total: show(0, f"{done:,} of {total:,} states"))
+    if as_json:
+        _print_json({**dataclasses.asdict(result), "passed": result.passed})
+    else:
+        from tensorplan.report.tables import verification_table
+
+        _console().print(verification_table(result))
+    return DONE if result.passed else FAILED
+
+
+@app.command()
+@click.option("--p", "sizes", default="16:64", show_default=True, help="Dimensions: 16, 16:96 or 16:96:8.")
+@click.option("--K", "rounds", default=None, type=click.IntRange(min=1), help="Rounds of the game.  [default: p]")
+@click.option("--strategies", default="uniform,best", show_default=True, help="Names separated by commas.")
+@click.option("--seeds", default=20, show_default=True, type=click.IntRange(min=1), help="Games per point.")
+@click.option("--plot", default=None, type=click.Path(dir_okay=False, writable=True), help="Also draw it, to a file.")
+@seed
+@as_json
+def hardness(
+    sizes: str, rounds: int | None, strategies: str, seeds: int, plot: str | None, seed: int, as_json: bool
+) -> int:
+    """Measured cost of search in the abstract game, against the lower bound; planners on the hard MDPs."""
+    from tensorplan.lab.hardness import hardness as measure
+    from tensorplan.lab.hardness import parse_sizes
+
+    names = [name.strip() for name in strategies.split(",") if name.strip()]
+    chosen = parse_sizes(sizes)
+    _warm_up()
+    with _progress(1) as show:
+        result = measure(
+            chosen,
+            names,
+            rounds=rounds,
+            seeds=seeds,
+            seed=seed,
+            progress=lambda done, total, what: show(0, f"{done} of {total} done; {what}"),
+        )
+    if plot is not None:
+        from tensorplan.report.figures import hardness_figure
+
+        hardness_figure(result, plot)
+    if as_json:
+        from tensorplan.report.tables import cost_row
+
+        costs = [cost_row(cost) for cost in result.costs]
+        _print_json({"costs": costs, "growth": result.growth, "planners": result.attempts})
+    else:
+        from tensorplan.report.tables import attempts_table, costs_table, growth_sentences
+
+        out = _console()
+        out.print(costs_table(result))
+        for sentence in growth_sentences(result):
+            out.print(sentence, highlight=False, soft_wrap=True)
+        out.print(attempts_table(result))
+    return DONE
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     from tensorplan.core import TensorplanError

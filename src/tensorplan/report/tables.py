@@ -10,9 +10,12 @@ from rich import box
 from rich.table import Table
 
 from tensorplan.core import Certificate, Problem, Run
+from tensorplan.game import Cost
 from tensorplan.intervals import Interval
 from tensorplan.lab.compare import Comparison
+from tensorplan.lab.hardness import Hardness
 from tensorplan.lab.needs import Need
+from tensorplan.lab.verify import Verification
 from tensorplan.planners.constants import Constants
 from tensorplan.problems.catalog import Entry
 
@@ -145,6 +148,86 @@ def needs_table(constants: Constants, needs: Sequence[Need]) -> Table:
     return table
 
 
+def verification_table(verification: Verification) -> Table:
+    """One line per claim."""
+    v = verification
+    secrets = f"{v.secrets} secret{'s' * (v.secrets != 1)}"
+    title = f"{v.name}: {'passed' if v.passed else 'FAILED'} ({v.method}; {v.states:,} states, {secrets})"
+    table = _table(title, ["claim", "", "where"], ["worst"])
+    for check in v.checks:
+        table.add_row(check.name, "ok" if check.passed else "FAILED", check.detail, number(check.worst, 3))
+    return table
+
+
+def costs_table(hardness: Hardness) -> Table:
+    """The cost of search, with its interval, beside 2^p/|W_close| and the bounds."""
+    table = _table(
+        "Queries until a weight close to the secret is found",
+        ["p", "strategy"],
+        ["queries", "95% interval", "2^p/|close|", "ratio", "forced", "theorem"],
+        "forced: by the sharp count; theorem: 0.05 n of the paper, vacuous where\nthat is less than one query",
+    )
+    table.columns[1].no_wrap = True
+    for c in hardness.costs:
+        table.add_row(
+            str(c.p),
+            c.strategy,
+            brief(c.mean.mean),
+            f"{brief(c.mean.low)} .. {brief(c.mean.high)}",
+            brief(float(c.bound.guesses)),
+            f"{c.ratio:.2f}",
+            brief(float(c.bound.sharp)),
+            "vacuous" if c.bound.vacuous else brief(float(c.bound.forced)),
+        )
+    return table
+
+
+def cost_row(cost: Cost) -> dict[str, object]:
+    """One point of the search as plain data."""
+    bound = cost.bound
+    return {
+        "strategy": cost.strategy,
+        "p": cost.p,
+        "K": cost.K,
+        "found": cost.found,
+        "games": len(cost.costs),
+        "queries": cost.mean,
+        "expected": cost.expected,
+        "guesses": float(bound.guesses),
+        "ratio": cost.ratio,
+        "forced": float(bound.sharp),
+        "theorem": float(bound.forced),
+        "vacuous": bound.vacuous,
+    }
+
+
+def growth_sentences(hardness: Hardness) -> list[str]:
+    """How fast the cost grows, for each strategy."""
+    return [
+        f"{g.strategy}: the cost doubles {g.doublings.mean:.3f} times per unit of p "
+        f"(95%: {g.doublings.low:.3f} to {g.doublings.high:.3f}); 2^p/|W_close| doubles {g.guesses:.3f} times"
+        for g in hardness.growth
+    ]
+
+
+def attempts_table(hardness: Hardness) -> Table:
+    """Planners on the hard MDPs."""
+    columns = ["d", "queries", "failures", "nodes", "loss", "secs"]
+    table = _table("Planners on M^v, square-free features, mean rewards", ["problem", "planner"], columns)
+    for a in hardness.attempts:
+        table.add_row(
+            f"hard/{a.p}x{a.K}",
+            a.planner,
+            str(a.d),
+            f"{a.queries:,}",
+            "-" if a.failures is None else str(a.failures),
+            "-" if a.nodes is None else f"{a.nodes:,}",
+            number(max(a.loss, 0.0), 3),
+            seconds(a.seconds),
+        )
+    return table
+
+
 def count(x: Decimal | float) -> str:
     """Digits for what people count, powers of ten for the rest, however large."""
     if x == math.inf:
@@ -152,6 +235,11 @@ def count(x: Decimal | float) -> str:
     if x == 0 or 1 <= x < 10**9:
         return f"{x:,.0f}"
     return f"{Decimal(x):.2e}" if x < 1e-3 or x >= 10**9 else f"{x:.3g}"
+
+
+def brief(x: float) -> str:
+    """Three digits from 100,000 on."""
+    return f"{x:,.0f}" if x < 1e5 else f"{x:.2e}".replace("e+0", "e").replace("e+", "e")
 
 
 def comparison_table(comparison: Comparison) -> Table:

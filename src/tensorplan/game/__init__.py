@@ -1,0 +1,60 @@
+r"""The abstract game behind the lower bound, as something one can play (Weisz et al. 2022, section 4.1).
+
+The rules.  W = {-1, 1}^p, and diff counts the components in which two weights differ; close means diff < p/4.  A secret
+w* is at a distance from p/4 to 3p/4 from w_0 = (1, .., 1).  A sequence (w_1, .., w_k) is legal, in W^{∘k}, if
+diff(w_{i-1}, w_i) >= p/4 for all i.  With g(x) = 1 - x/p + x(x-1)/(2p²),
+
+    f(w_1, .., w_k) = Π_{i <= k} g(diff(w_{i-1}, w_i)) · g(diff(w_k, w*)),        f(()) = g(diff(w_0, w*)).
+
+A query is a legal sequence of length L from 1 to K.  The reply is U = 1[w_{L-1} is close to w*], V = 1[w_L is close to
+w*], and Z, a coin that shows 1 with probability f if V = 1 or L = K, else 0.  In the end the player returns a legal
+sequence of 8 weights and is paid f(w_1, .., w_k*), where k* is the first that is close to w*, else 8.
+
+The bound.  The best payoff is f(()) >= 11/32, for w_1 = w*.  A sequence without a close weight pays at most (25/32)^9,
+and a query without one is answered by (0, 0, 0) but with probability ε = (25/32)^{K+1}.  Since few weights are close
+to any one, |W_close| <= 2^p e^{-p/8}, who wants an expected payoff of f(()) - 0.01 for all w* asks 2^{Ω(min(p, K))}
+queries: :func:`lower_bound` has the numbers.
+
+The players.  Guessing costs 2^p/|W_close| queries, in pairs half of that, and a quarter is out of reach
+(:mod:`~tensorplan.game.blind`, :mod:`~tensorplan.game.bound`).  Following the coins costs about p² (32/25)^K
+(:mod:`~tensorplan.game.local`).  The exponent is min(p, K) up to constants, as the theorem says.
+
+>>> from tensorplan.game import AbstractGame, lower_bound
+>>> game = AbstractGame(p=16, K=20, secret=0b0000111100001111)
+>>> game.query([0b0111111100001111])
+Answer(U=0, V=1, Z=1)
+>>> float(game.payoff([0b0000111100001111, 0b1111000011110000] * 4)), float(game.best)
+(0.609375, 0.609375)
+>>> bound = lower_bound(p=64, K=40)
+>>> bound.n, float(bound.forced), bound.exact_n, round(bound.sharp), round(bound.guesses)
+(181, 9.05, 2941, 15793, 82086)
+"""
+
+from tensorplan.game.blind import Blind
+from tensorplan.game.bound import Bound, lower_bound
+from tensorplan.game.game import AbstractGame, Answer, Answers, Asking, Hit, Play, Player
+from tensorplan.game.local import Local
+from tensorplan.game.pinpoint import pinpoint
+from tensorplan.game.reduction import GameMDP, Reduction
+from tensorplan.game.search import STRATEGIES, Best, Cost, cost
+
+__all__ = [
+    "STRATEGIES",
+    "AbstractGame",
+    "Answer",
+    "Answers",
+    "Asking",
+    "Best",
+    "Blind",
+    "Bound",
+    "Cost",
+    "GameMDP",
+    "Hit",
+    "Local",
+    "Play",
+    "Player",
+    "Reduction",
+    "cost",
+    "lower_bound",
+    "pinpoint",
+]

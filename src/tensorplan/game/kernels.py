@@ -1,0 +1,188 @@
+"""The inner loops, compiled: distances of packed weights (see :mod:`tensorplan.game.packed`) by XOR and popcount.
+
+The loops run along the batch, which is contiguous, so that the compiler turns them into vector instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NONE = np.uint64(0)
+MANY = 1 << 62
+_PAIRS, _FOURS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_BYTES, _SUM = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
+_1, _2, _4, _56 = (np.uint64(k) for k in (1, 2, 4, 56))
+
+
+def compiled(function: F) -> F:
+    """The function, compiled when first called; the machine code is kept on disk, and all that it calls is in here."""
+    try:
+        return cast(F, numba.njit(cache=True)(function))
+    except RuntimeError:  # nowhere to write to: compile in every process
+        return cast(F, numba.njit(function))
+
+
+@compiled
+def popcount(x: Any) -> Any:
+    """The number of set bits of a 64-bit word, in the form that LLVM recognises as the processor's instruction."""
+    x = x - ((x >> _1) & _PAIRS)
+    x = (x & _FOURS) + ((x >> _2) & _FOURS)
+    x = (x + (x >> _4)) & _BYTES
+    return np.int64((x * _SUM) >> _56)
+
+
+@compiled
+def weights(words: Any) -> Any:
+    """diff(1, w) of each weight, (n,); words (W, n)."""
+    found = np.zeros(words.shape[1], dtype=np.int64)
+    for k in range(words.shape[0]):
+        for i in range(len(found)):
+            found[i] += popcount(words[k, i])
+    return found
+
+
+@compiled
+def oppose(words: Any, ones: Any, p: int) -> Any:
+    """Each weight and its negative, (2, W, n), first the one that is further from the vector of ones; words (W, n)."""
+    W, n = words.shape
+    pairs = np.empty((2, W, n), dtype=np.uint64)
+    for i in range(n):
+        apart = 0
+        for k in range(W):
+            apart += popcount(words[k, i])
+        for k in range(W):
+            pairs[0, k, i] = words[k, i] if 2 * apart >= p else words[k, i] ^ ones[k]
+            pairs[1, k, i] = pairs[0, k, i] ^ ones[k]
+    return pairs
+
+
+@compiled
+def least(rows: Any, secret: Any) -> Any:
+    """The least of all distances that a query must have large, or hopes to have small, and the OR of all top words.
+
+    rows: L W arrays (n,), the words of w_1, then those of w_2, ...; secret: W words.  The distances are those of
+    w_{i-1} to w_i, and of the last two weights to the secret.
+    """
+    W = len(secret)
+    L = len(rows) // W
+    low, bits = MANY, NONE
+    for i in range(len(rows[0])):
+        for j in range(L):
+            step = 0
+            for k in range(W):
+                step += popcount(rows[j * W + k][i] ^ rows[j * W - W + k][i]) if j > 0 else popcount(rows[k][i])
+            low = min(low, step)
+            bits |= rows[j * W + W - 1][i]
+        for j in range(max(0, L - 2), L):
+            miss = 0
+            for k in range(W):
+                miss += popcount(rows[j * W + k][i] ^ secret[k])
+            low = min(low, miss)
+    return low, bits
+
+
+@compiled
+def answer(words: Any, secret: Any, decay: Any, far: int, stop: bool, U: Any, V: Any, f: Any) -> Any:
+    """Fill in U, V and f, (n,), query by query; returns (how many, -1, 0), or (query, i, diff(w_i, w_{i+1}) < far).
+
+    words (L, W, n); decay: g(0), .., g(p).  With ``stop`` the first query with U or V = 1 is the last.
+    """
+    L, W, n = words.shape
+    for i in range(n):
+        value = 1.0
+        for j in range(L):
+            step = 0
+            for k in range(W):
+                step += popcount(words[j, k, i] ^ (words[j - 1, k, i] if j > 0 else NONE))
+            if step < far:
+                return i, j, step
+            value *= decay[step]
+        before, last = 0, 0
+        for k in range(W):
+            before += popcount((words[L - 2, k, i] if L > 1 else NONE) ^ secret[k])
+            last += popcount(words[L - 1, k, i] ^ secret[k])
+        U[i], V[i], f[i] = before < far, last < far, value * decay[last]
+        if stop and (U[i] or V[i]):
+            return i + 1, -1, 0
+    return n, -1, 0
+
+
+@compiled
+def burden(table: Any, shift: Any, price: Any, limit: float) -> float:
+    """Σ_i price[diff(table_i, shift)], or any number above ``limit`` that it exceeds; table (W, n), price (p + 1,)."""
+    total = 0.0
+    for i in range(table.shape[1]):
+        d = 0
+        for k in range(table.shape[0]):
+            d += popcount(table[k, i] ^ shift[k])
+        total += price[d]
+        if total > limit:
+            break
+    return total
+
+
+@compiled
+def routes(words: Any, starts: Any, p: int, far: int, decay: Any, chance: Any) -> None:
+    """Fill in w_1, .., w_{K-1} of sequences with given w_K, by steps as short as the rules allow; words (K, W, n).
+
+    ``chance`` (n,) becomes Π_i g(diff(w_{i-1}, w_i)).  All steps flip ⌈p/4⌉ components, but for one or two that have to
+    make up for the distance.  The last step flips components that follow each other, from ``starts`` (n,) on, so that
+    w_{K-1} is as uniform as w_K; if K = 2 the first of those choices that is legal.
+    """
+    K, W, n = words.shape
+    last, goal = K - 1, max(K - 2, 0)
+    here, origin = np.zeros(W, dtype=np.uint64), np.zeros(W, dtype=np.uint64)
+    for i in range(n):
+        at = starts[i]
+        while K > 1:
+            words[goal, :, i] = words[last, :, i]
+            for j in range(far):
+                _flip(words[goal, :, i], (at + j) % p)
+            if K > 2 or _apart(words[goal, :, i], origin) >= far:
+                break
+            at = (at + 1) % p
+        here[:] = origin
+        for j in range(goal):
+            _approach(here, words[goal, :, i], at, p, far)
+            words[j, :, i] = here
+        chance[i] = decay[_apart(here, words[goal, :, i])] * decay[far] ** last
+
+
+@compiled
+def _apart(u: Any, v: Any) -> int:
+    total = 0
+    for k in range(len(u)):
+        total += popcount(u[k] ^ v[k])
+    return total
+
+
+@compiled
+def _flip(w: Any, j: int) -> None:
+    w[j >> 6] ^= _1 << np.uint64(j & 63)
+
+
+@compiled
+def _approach(w: Any, goal: Any, at: int, p: int, far: int) -> None:
+    """Flip ⌈p/4⌉ components of w, looked at from ``at`` on, so that it is as near to the goal as two far weights are.
+
+    Half of its distance is undone and the rest of the flips spoil others, which leaves ⌈p/4⌉ or one more; from a
+    distance above 2⌈p/4⌉ all flips are towards the goal, and more is left.
+    """
+    towards = min(_apart(w, goal) // 2, far)
+    aside = far - towards
+    here = at
+    while towards + aside > 0:
+        if (w[here >> 6] ^ goal[here >> 6]) >> np.uint64(here & 63) & _1:
+            if towards > 0:
+                _flip(w, here)
+                towards -= 1
+        elif aside > 0:
+            _flip(w, here)
+            aside -= 1
+        here = here + 1 if here + 1 < p else 0

@@ -1,0 +1,49 @@
+"""From a close weight to w* itself, which makes a search a sound planner: its payoff is then f(()), the best."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorplan.game.game import OUTPUT, Asking
+from tensorplan.hypercube import distance, is_close
+
+
+def check(game: Asking, w: int) -> bool:
+    """Whether w is close to w*, by one query: (w), or (-w, w) where w is close to the vector of ones, if K >= 2."""
+    return bool(game.query([w ^ ((1 << game.p) - 1), w] if is_close(w.bit_count(), game.p) else [w]).V)
+
+
+def pinpoint(game: Asking, w: int) -> int:
+    """w*, from a weight w that is close to it, by at most p - 1 + ⌈log2 p⌉ queries; w legal as a first one if K = 1.
+
+    Components of w are set to -1 one by one.  The last weight of that path is far from w*, so that a bisection finds a
+    weight v on it at a distance of exactly ⌈p/4⌉, next to a close one.  Flipping a component of v makes it close if
+    and only if it was wrong.  No weight that is asked about has more components 1 than w.
+    """
+    free = [1 << j for j in range(game.p) if not w >> j & 1]
+    path = [w]
+    for bit in free:
+        path.append(path[-1] | bit)
+    close, far = 0, len(free)
+    while far - close > 1:
+        middle = (close + far) // 2
+        close, far = (middle, far) if check(game, path[middle]) else (close, middle)
+    v, known = path[far], free[close]
+    return v ^ known ^ sum(1 << j for j in range(game.p) if 1 << j != known and check(game, v ^ 1 << j))
+
+
+def output_found(game: Asking, w: int) -> list[int]:
+    """The best output for a player who met the close weight w."""
+    secret = pinpoint(game, w)
+    return [secret, secret ^ ((1 << game.p) - 1)] * (OUTPUT // 2)
+
+
+def output_guesses(game: Asking, rng: np.random.Generator) -> list[int]:
+    """The output of a player who gives up: 8 last guesses, four random weights and their negatives."""
+    ones = (1 << game.p) - 1
+    output = [0]
+    while len(output) <= OUTPUT:
+        w = int.from_bytes(rng.bytes(game.p // 8 + 1), "little") & ones
+        first = w if 2 * distance(w, output[-1]) >= game.p else w ^ ones
+        output += [first, first ^ ones]
+    return output[1:]

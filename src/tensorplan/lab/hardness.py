@@ -1,0 +1,148 @@
+"""How hard the lower bound's instances are: the cost of search in the abstract game, and of planners in the MDPs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorplan.core import BadInput
+from tensorplan.game import STRATEGIES, Cost, cost
+from tensorplan.intervals import Interval
+from tensorplan.loop import run
+from tensorplan.planners.tensorplan import TensorPlan
+from tensorplan.planners.uct import UCT
+from tensorplan.problems.catalog import make
+from tensorplan.specs import lookup, whole
+
+ROUNDS = 9
+"""K of the MDPs that planners play, the least of the paper's construction."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How fast the cost of a strategy grows: log2(cost) against p, by least squares."""
+
+    strategy: str
+    doublings: Interval
+    """Doublings of the cost per unit of p, with a 95% t interval."""
+    guesses: float
+    """The same of 2^p/|W_close|."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One planner on one hard MDP M^v, with square-free features and mean rewards."""
+
+    planner: str
+    p: int
+    K: int
+    d: int
+    queries: int
+    failures: int | None
+    nodes: int | None
+    loss: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Hardness:
+    """Everything that was measured."""
+
+    costs: tuple[Cost, ...]
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def growth(self) -> list[Growth]:
+        """One fit per strategy that was measured at three p or more."""
+        names = dict.fromkeys(c.strategy for c in self.costs)
+        fits = [_fit(name, [c for c in self.costs if c.strategy == name and c.found]) for name in names]
+        return [fit for fit in fits if fit is not None]
+
+
+def hardness(
+    sizes: Iterable[int],
+    strategies: Sequence[str] = ("uniform", "best"),
+    *,
+    rounds: int | None = None,
+    seeds: int = 20,
+    seed: int = 0,
+    planners: bool = True,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Hardness:
+    """The cost of each strategy at each p, with K = ``rounds`` (p unless given), and of planners for p = 2, 3, 4.
+
+    ``progress(done, total, what)`` is called before each measurement.
+    """
+    sizes = [whole("p", p, 2) for p in sizes]
+    if not sizes:
+        raise BadInput("give at least one p")
+    for name in strategies:
+        lookup("strategy", name, STRATEGIES)
+    tried = [("tensorplan", p) for p in (2, 3, 4)] + [("uct", p) for p in (2, 3, 4)] if planners else []
+    total, done = len(sizes) * len(strategies) + len(tried), 0
+    costs, attempts = [], []
+    for p in sizes:
+        for name in strategies:
+            if progress is not None:
+                progress(done, total, f"{name} at p = {p}")
+            costs.append(cost(name, p, rounds or p, range(seed, seed + whole("seeds", seeds, 1))))
+            done += 1
+    for planner, p in tried:
+        if progress is not None:
+            progress(done, total, f"{planner} on hard/{p}x{ROUNDS}")
+        attempts.append(_attempt(planner, p, seed))
+        done += 1
+    return Hardness(tuple(costs), tuple(attempts))
+
+
+def _attempt(planner: str, p: int, seed: int) -> Attempt:
+    problem = make("hard", p=p, K=ROUNDS, kind="v", features="reduced", noise=False, seed=seed)
+    config: Any = TensorPlan(trace=True) if planner == "tensorplan" else UCT()
+    (episode,) = run(problem, config, seed=seed).episodes
+    trace = episode.trace
+    return Attempt(
+        planner=planner,
+        p=p,
+        K=ROUNDS,
+        d=problem.dimension,
+        queries=episode.total_queries,
+        failures=None if trace is None else sum(len(i.failures) for i in trace.iterations),
+        nodes=None if trace is None else sum(i.nodes for i in trace.iterations),
+        loss=problem.optimal_value(episode.start) - episode.total_reward,
+        seconds=episode.seconds,
+    )
+
+
+def _fit(name: str, costs: Sequence[Cost]) -> Growth | None:
+    """The least-squares slope of log2(cost) over p."""
+    if len({c.p for c in costs}) < 3:
+        return None
+    from scipy.stats import linregress, t
+
+    p, y = np.array([c.p for c in costs]), np.log2([c.mean.mean for c in costs])
+    line = linregress(p, y)
+    radius = float(t.ppf(0.975, len(p) - 2)) * float(line.stderr)
+    ideal = linregress(p, [c.bound.log2_guesses for c in costs])
+    slope = float(line.slope)
+    return Growth(name, Interval(slope, slope - radius, slope + radius), float(ideal.slope))
+
+
+def parse_sizes(text: str) -> list[int]:
+    """The p of ``"16"``, ``"16:96"`` (about six, in steps of a multiple of 4 where that fits) or ``"16:96:8"``."""
+    parts = text.split(":")
+    try:
+        numbers = [int(part) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) == 1:
+        return numbers
+    if len(numbers) not in (2, 3) or numbers[0] > numbers[1] or (len(numbers) == 3 and numbers[2] < 1):
+        raise BadInput(f"--p must be like 16, 16:96 or 16:96:8, got {text!r}")
+    low, high = numbers[:2]
+    unit = 4 if high - low >= 20 else 1
+    step = numbers[2] if len(numbers) == 3 else max(1, unit * math.ceil((high - low) / (5 * unit)))
+    return list(range(low, high + 1, step))
