@@ -8,7 +8,10 @@ import pytest
 import tensorplan
 
 ROOT = Path(tensorplan.__file__).parent
-ORDER = "core specs intervals hypercube problems access planners loop game lab report cli".split()
+ORDER = [
+    *("core", "specs", "intervals", "hypercube", "problems", "access"),
+    *("planners", "loop", "game", "lab", "report", "cli"),
+]
 
 
 def imports(path):

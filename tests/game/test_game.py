@@ -1,5 +1,6 @@
 """The rules of the abstract game, one query at a time."""
 
+import doctest
 from fractions import Fraction
 from itertools import product
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tensorplan.game
 from tensorplan.core import BadInput
 from tensorplan.game import AbstractGame, Answer
 from tensorplan.hypercube import distance, is_secret, to_signs
@@ -37,6 +39,10 @@ def long_sequences(draw):
         w ^= sum(1 << j for j in flips)
         path.append(w)
     return p, sum(1 << j for j in secret), path
+
+
+def test_the_example():
+    assert doctest.testmod(tensorplan.game) == (0, 6)
 
 
 # ---------------------------------------------------------------------------------------- f, g and the payoff

@@ -41,7 +41,7 @@ class Graph:
         return stages[:-1]
 
 
-RANGES = [(0.0, 1.0), (-1.0, 0.0), (0.25, 0.75), (-3.0, -1.0), (-1.0, 1.0), (0.0, 0.0), (2.0, 2.0)]
+RANGES = [(0.0, 1.0), (-1.0, 0.0), (0.25, 0.75), (-3.0, -1.0), (-1.0, 1.0), (2.0, 2.0)]
 
 
 def random_graph(rng, horizon, ranges=RANGES, starts=1):
@@ -88,19 +88,20 @@ class Values:
         return float(self.stages[stage][state])
 
 
-def realize(rng, mdp, discount=1.0):
-    """The problem of a graph, with features that realize its (discounted) values."""
-    stages = mdp.values(discount)
-    phi, theta, bound = random_features(rng, np.array(stages))
+def realize(rng, mdp, discount=1.0, eta=0.0):
+    """The problem of a graph, with features that realize its (discounted) values, or miss them by up to eta."""
+    stages = np.array(mdp.values(discount))
+    missed = eta * rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], stages.shape) if eta else 0.0
+    phi, theta, bound = random_features(rng, stages + missed)
     return tp.Problem(mdp, lambda s, h: phi[h][s], bound=bound, name="graph", solution=Values(stages), theta=theta)
 
 
-def terminating(rng):
+def terminating(rng, eta=0.0):
     """Steps that all cost something; action 0 leads from state i to i - 1, and from 0 to END."""
     mdp = random_graph(rng, None)
     mdp.following[:, 0] = np.arange(len(mdp.following)) - 1
     mdp.rewards, mdp.reward_range = -rng.integers(1, 4, mdp.following.shape) / 3, (-1.0, 0.0)
-    return realize(rng, mdp)
+    return realize(rng, mdp, eta=eta)
 
 
 def star_survives(task, trace, value):

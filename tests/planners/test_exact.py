@@ -18,6 +18,7 @@ from tensorplan.problems.explore import explore
 from tensorplan.problems.featurize import embed
 from tensorplan.testing import problems
 
+
 def random_layered(seed, **options):
     rng = np.random.default_rng([seed, 500])
     A, d, H, S = (int(rng.integers(low, high + 1)) for low, high in ((2, 4), (2, 15), (5, 20), (50, 200)))
@@ -175,9 +176,7 @@ def test_nothing_is_assumed_where_nobody_can_go():
             return here(state, stage)
 
         for features in (phi, strict):
-            other = tp.Problem(
-                mdp, features, bound=task.bound, name="graph", solution=task.solution, theta=task.theta
-            )
+            other = tp.Problem(mdp, features, bound=task.bound, name="graph", solution=task.solution, theta=task.theta)
             solved(other, tp.run(other, tp.TensorPlan(trace=True)).episodes[0])
 
 

@@ -15,19 +15,19 @@ and a query without one is answered by (0, 0, 0) but with probability ε = (25/3
 to any one, |W_close| <= 2^p e^{-p/8}, who wants an expected payoff of f(()) - 0.01 for all w* asks 2^{Ω(min(p, K))}
 queries: :func:`lower_bound` has the numbers.
 
-The players.  Guessing costs 2^p/|W_close| queries, in pairs half of that, and a quarter is out of reach
-(:mod:`~tensorplan.game.blind`, :mod:`~tensorplan.game.bound`).  Following the coins costs about p² (32/25)^K
-(:mod:`~tensorplan.game.local`).  The exponent is min(p, K) up to constants, as the theorem says.
+The players.  Guessing costs 2^p/|W_close| queries, in pairs half of that (:mod:`~tensorplan.game.blind`), and if K is
+large nobody pays less than 0.22 of it (:mod:`~tensorplan.game.bound`).  Following the coins costs at most about
+2 p² (32/25)^K (:mod:`~tensorplan.game.local`).  So the exponent is min(p, K) up to constants, as the theorem says.
 
 >>> from tensorplan.game import AbstractGame, lower_bound
 >>> game = AbstractGame(p=16, K=20, secret=0b0000111100001111)
 >>> game.query([0b0111111100001111])
-Answer(U=0, V=1, Z=1)
+Answer(U=0, V=1, Z=0)
 >>> float(game.payoff([0b0000111100001111, 0b1111000011110000] * 4)), float(game.best)
 (0.609375, 0.609375)
 >>> bound = lower_bound(p=64, K=40)
 >>> bound.n, float(bound.forced), bound.exact_n, round(bound.sharp), round(bound.guesses)
-(181, 9.05, 2941, 15793, 82086)
+(181, 9.05, 3315, 7098, 82086)
 """
 
 from tensorplan.game.blind import Blind

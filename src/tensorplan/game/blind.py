@@ -18,24 +18,22 @@ from tensorplan.game import code
 from tensorplan.game.balls import close_count, least_far, overlaps
 from tensorplan.game.game import Asking
 from tensorplan.game.packed import Words, antipodal, draw, legal, pack, unpack
-from tensorplan.game.pinpoint import output_found, output_guesses
+from tensorplan.game.pinpoint import Limited, output_found, output_guesses
 
 FIRST, LARGEST = 16, 1 << 16
 """Sizes of the first and of the largest batch of random guesses."""
 
 
-@dataclass(frozen=True)
-class Blind:
+@dataclass(frozen=True, kw_only=True)
+class Blind(Limited):
     """Guesses until one is close, then finds w* from it.
 
     ``code`` takes the guesses from :mod:`tensorplan.game.code` rather than uniformly from those that may come first.
-    ``pairs`` asks (w, -w), two guesses with nothing in common, and needs K >= 2.  After ``limit`` queries without
-    success it gives up and returns 8 last guesses.
+    ``pairs`` asks (w, -w), two guesses with nothing in common, and needs K >= 2.
     """
 
     code: bool = False
     pairs: bool = False
-    limit: int | None = None
 
     def __call__(self, game: Asking, rng: np.random.Generator) -> list[int]:
         """The output, w* first if a close weight was found."""

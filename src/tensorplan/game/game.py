@@ -112,6 +112,7 @@ class AbstractGame:
         self._far = least_far(self.p)
         self._decay = decays(self.p)
         self._packed = pack([self.secret], self.p)[:, 0]
+        self._rows = tuple(self._packed)
 
     def g(self, x: int) -> Fraction:
         """1 - x/p + x(x-1)/(2p²)."""
@@ -173,7 +174,7 @@ class AbstractGame:
         words = self._batch(words)
         L, W, n = words.shape
         if L * W <= LANES:
-            low, bits = least(tuple(words.reshape(L * W, n)), tuple(self._packed))
+            low, bits = least(tuple(words.reshape(L * W, n)), self._rows)
             if low >= self._far:
                 self._check_bits(bits)
                 self._charge(n, False)

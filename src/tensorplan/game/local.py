@@ -3,7 +3,7 @@
 What there is to climb on.  A query of length K is answered by a coin Z that shows 1 with probability
 f = c g(diff(w_K, w*)), c = Π_i g(diff(w_{i-1}, w_i)).  A component of w_K that is right adds about c/(2p) to that, so
 each coin is a faint vote on all p components at once.  But c is at most (25/32)^K: at a given K the way to w* takes
-about p² (32/25)^K coins, a power of p, and it is K that makes it exponential.  U and V are tests as for any guess,
+about 2 p² (32/25)^K coins, a power of p, and it is K that makes it exponential.  U and V are tests as for any guess,
 and a faint belief makes a guess much likelier to be close: that is what ends the search, long before the coins would.
 """
 
@@ -20,23 +20,20 @@ from tensorplan.game.balls import least_far, overlaps
 from tensorplan.game.game import Asking
 from tensorplan.game.kernels import routes
 from tensorplan.game.packed import Words, decays, legal, pack_bits, unpack
-from tensorplan.game.pinpoint import check, output_found, output_guesses
+from tensorplan.game.pinpoint import Limited, check, output_found, output_guesses
 from tensorplan.hypercube import is_close
 
 FIRST, LARGEST, SHARE = 16, 1 << 20, 50
 """Coins before the belief is used for the first time, the most numbers in a batch, and coins per batch of the rest."""
 
 
-@dataclass(frozen=True)
-class Local:
+@dataclass(frozen=True, kw_only=True)
+class Local(Limited):
     """Draws the last weight from what it believes of w*, asks by the shortest steps, and moves the belief.
 
     The belief treats components as independent: (half) the log odds of each move, to first order, by the slope of
-    log f for Z = 1 and of log(1 - f) for Z = 0.  After each batch the likeliest weight is tested.  After ``limit``
-    queries without success it gives up and returns 8 last guesses.
+    log f for Z = 1 and of log(1 - f) for Z = 0.  After each batch the likeliest weight is tested.
     """
-
-    limit: int | None = None
 
     def __call__(self, game: Asking, rng: np.random.Generator) -> list[int]:
         """The output, w* first if a close weight was found."""
@@ -63,7 +60,7 @@ class Local:
         return output_guesses(game, rng)
 
     def expected(self, p: int, K: int) -> float:
-        """The expected cost to leading order in p; measured costs are up to a quarter above.
+        """The expected cost to leading order in p; measured costs are 1 to 1.5 times that.
 
         After coins with a total information of z² on a component, half its log odds are N(z², z²) for the right sign,
         and a draw agrees with w* by m = E tanh of that.  From this follow the rates at which coins inform, draws are

@@ -1,11 +1,28 @@
-"""From a close weight to w* itself, which makes a search a sound planner: its payoff is then f(()), the best."""
+"""How a play ends: from a close weight to w* itself, or with some last guesses.
+
+Going on to w* makes a search a sound planner: its payoff is then f(()), the best there is.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from tensorplan.game.game import OUTPUT, Asking
 from tensorplan.hypercube import distance, is_close
+from tensorplan.specs import whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limited:
+    """A player that gives up after ``limit`` queries without a close weight and returns 8 last guesses."""
+
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit is not None:
+            whole("limit", self.limit, 0)
 
 
 def check(game: Asking, w: int) -> bool:

@@ -11,6 +11,7 @@ from tensorplan.game.blind import Blind
 from tensorplan.game.bound import Bound, lower_bound
 from tensorplan.game.game import AbstractGame, Asking
 from tensorplan.game.local import Local
+from tensorplan.game.pinpoint import Limited
 from tensorplan.intervals import Interval
 from tensorplan.specs import lookup, whole
 
@@ -18,11 +19,9 @@ WORTH = 0.6
 """The share of the cost of uniform guesses below which following the signal pays; a code may save the rest."""
 
 
-@dataclass(frozen=True)
-class Best:
+@dataclass(frozen=True, kw_only=True)
+class Best(Limited):
     """Guesses pairs from a code, or follows the signal where K is so small that this costs less."""
-
-    limit: int | None = None
 
     def __call__(self, game: Asking, rng: np.random.Generator) -> list[int]:
         """The output of the strategy that was chosen."""

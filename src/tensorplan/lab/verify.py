@@ -43,7 +43,7 @@ STATES = 500
 """How many states are sampled otherwise."""
 LOOKAHEAD = 64
 """The most steps before the end from which sampled states are solved by backward induction."""
-CLASSES = 20_000
+CLASSES = 60_000
 """Backward induction takes no further sampled state once it has seen as many classes of states."""
 WRITTEN = 3
 """How many sampled features are written out, in floating point."""
@@ -226,13 +226,15 @@ def _check_state(claims: _Claims, mdp: HardMDP, s: HardState, solved: list[Numbe
 
 
 def _check_near_the_end(claims: _Claims, mdp: HardMDP, found: Iterable[HardState]) -> None:
-    """Closed forms against backward induction: from the earliest sampled state that is in reach, then the latest ones."""
+    """Closed forms against backward induction, from the earliest sampled state in reach and then from the latest."""
     solve = _Classes(mdp)
     late = sorted((s for s in found if mdp.horizon - _stage(mdp, s) <= LOOKAHEAD), key=partial(_stage, mdp))
     for s in (*late[:1], *late[:0:-1]):
         if len(solve.values) < CLASSES:
             claims.at(mdp, s)
-            claims.equal(FORMULAS, [mdp.value(s)], [solve(s)])
+            q = [mdp.mean_reward(s, a) + solve(mdp.next_state(s, a)) for a in range(mdp.p)]
+            closed = [mdp.value(s), *(mdp.action_value(s, a) for a in range(mdp.p))]
+            claims.equal(FORMULAS, [*closed, mdp.value(s)], [max(q), *q, solve(s)])
     claims.more[FORMULAS] = f"backward induction through up to {len(solve.values):,} classes of states"
 
 
@@ -370,16 +372,16 @@ class _Classes:
         self.mdp = mdp
         self.values: dict[tuple[int, ...], Number] = {}
 
-    def __call__(self, s: HardState) -> Number:
+    def __call__(self, s: HardState | End) -> Number:
+        if isinstance(s, End):
+            return Fraction(0)
         mdp, wrong = self.mdp, s.weights ^ self.mdp.secret
         fixed, distances = s.fixed.bit_count(), ((wrong & s.fixed).bit_count(), wrong.bit_count())
         key = (s.round, s.step, fixed, s.flips, distance(s.last, mdp.secret), *distances)
         if key not in self.values:
             unit, best = s._replace(prefix=Fraction(1)), Fraction(0)
             for a in {(s.fixed >> a & 1, wrong >> a & 1): a for a in range(mdp.p)}.values():
-                following = mdp.next_state(unit, a)
-                rest = 0 if isinstance(following, End) else self(following)
-                best = max(best, mdp.mean_reward(unit, a) + rest)
+                best = max(best, mdp.mean_reward(unit, a) + self(mdp.next_state(unit, a)))
             self.values[key] = best
         return s.prefix * self.values[key]
 

@@ -242,6 +242,7 @@ class CertifiedPolicy:
     def _evaluate(self, theta: Array, episodes: int | None = None) -> Visits:
         """Episodes of θ's policy, and the lower bound that they give: so many, or until it is of no use."""
         policy, visits = self._freeze(theta), Visits()
+        self.best = self.best or policy
         self.policies += 1
         share = self.zeta / (2 * self.policies * (self.policies + 1))
         look, size = 0, episodes or PILOT
@@ -249,9 +250,10 @@ class CertifiedPolicy:
             self._episodes(policy, size - len(visits.returns), visits)
             look += 1
             mean, low, _ = empirical_bernstein(visits.returns, self._range(0), 1 - 2 * share / (look * (look + 1)))
-            if low > self.lower or self.best is None:
-                self.lower, self.best = max(self.lower, low), policy
-            if episodes is not None or self._closed or not self._worthwhile(visits.returns, mean):
+            if low > self.lower:
+                self.lower, self.best = low, policy
+            settled = self._closed and not self._suspicious(visits.returns, mean)
+            if episodes is not None or settled or not self._worthwhile(visits.returns, mean):
                 break
             size *= 2
         for key, node in visits.nodes.items():
@@ -305,6 +307,10 @@ class CertifiedPolicy:
             total += weight * reward
             weight, time = weight * self.config.discount, time + 1
         return total
+
+    def _suspicious(self, returns: list[float], mean: float) -> bool:
+        """Whether more seems to be collected than can be had, which more episodes would prove."""
+        return self.lower <= self.upper < mean - 3 * float(np.std(returns)) / math.sqrt(len(returns))
 
     def _worthwhile(self, returns: list[float], mean: float) -> bool:
         """Whether a few times more episodes are likely to close the gap: the mean is well above what is needed."""
@@ -420,7 +426,7 @@ class CertifiedPolicy:
     def _width(self, stage: int) -> float:
         """The length of the range of R + γ <φ(S'), θ*>, where it is random."""
         access, width = self.access, 0.0
-        if not access.deterministic_rewards:
+        if not (access.deterministic_rewards and access.deterministic_transitions):  # R may depend on S'
             width += access.reward_range[1] - access.reward_range[0]
         if not access.deterministic_transitions:
             low, high = self._range(stage if access.horizon is None else stage + 1)

@@ -301,7 +301,7 @@ class ExactPolicy:
     def _tolerance(self, steps: int) -> float:
         """The gap that a rollout of consistent actions may leave: rounding, η, and what was negligible."""
         rounding = CLOSED * (1 + self.access.bound)
-        discounted = steps if self.config.discount == 1 else min(steps, 1 / (1 - self.config.discount))
+        discounted = steps if self.config.discount == 1 else 1 / (1 - self.config.discount)  # circles have no end
         rest = 0.0
         if self.config.discount < 1 and self.access.horizon is None:
             rest = self.config.accuracy(self.access) / 8

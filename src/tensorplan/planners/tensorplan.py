@@ -39,11 +39,12 @@ class TensorPlan:
     """TensorPlan, δ-sound: E[return] >= v*(s0) - δ.
 
     ``delta``: the loss that is allowed; None takes a tenth of the range of returns.  Exact mode loses nothing and
-    does not use it, but for discounted problems.  ``eta``: by how much features may miss v*, in sup norm.
-    ``budget``: queries of an episode; when they are spent, the best policy so far acts.  ``discount``: γ, where v* is
-    the discounted value.  ``ask``: in exact mode, ``"lazy"`` asks for one action at a time until one is consistent,
-    ``"all"`` for all of them.  ``trace``: record every iteration.  ``callback``: hears of every iteration, and stops
-    the planning by a true answer.  ``n1``, ``n2``, ``n3``, ``c``, ``zeta`` replace constants of mode ``paper``.
+    does not use it, but for discounted problems.  ``eta``: by how much features may miss v*, in sup norm; the loss
+    may then grow by η (1 + (1 + γ) Σ_t γ^t), and the certificate shows by how much it does.  ``budget``: queries of
+    an episode; when they are spent, the best policy so far acts.  ``discount``: γ, where v* is the discounted value.
+    ``ask``: in exact mode, ``"lazy"`` asks for one action at a time until one is consistent, ``"all"`` for all of
+    them.  ``trace``: record every iteration.  ``callback``: hears of every iteration, and stops the planning by a
+    true answer.  ``n1``, ``n2``, ``n3``, ``c``, ``zeta`` replace constants of mode ``paper``.
     """
 
     delta: float | None = None
@@ -96,6 +97,8 @@ class TensorPlan:
         """δ, as given or a tenth of the range of returns; refused where every policy is that good."""
         low, high = access.return_range(0, self.discount)
         trivial = min(high, access.bound + self.eta) - low
+        if trivial <= 0:
+            raise Refused(f"every policy is optimal in problem {access.problem_name!r}: all returns are {low:g}")
         if self.delta is None:
             return SHARE * trivial
         if self.delta >= trivial:
