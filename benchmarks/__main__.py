@@ -1,8 +1,18 @@
 """All measurements, one after the other: ``make bench``."""
 
-from benchmarks import access, backward_induction, certified, frozen_lake, optimism, startup, tensorplan
+from benchmarks import (
+    access,
+    backward_induction,
+    certified,
+    frozen_lake,
+    game,
+    hard,
+    optimism,
+    startup,
+    tensorplan,
+)
 
-for part in (startup, access, frozen_lake, backward_induction):
+for part in (startup, access, frozen_lake, backward_induction, game, hard):
     part.main()
 optimism.main(["--quick"])
 tensorplan.main(["--quick"])

@@ -146,7 +146,7 @@ def test_terminating_problems_need_no_horizon(seed):
 
 def test_asking_lazily_saves_queries_and_loses_nothing():
     totals, lazy_more = Counter(), 0
-    for seed in range(100):
+    for seed in range(60):
         task = random_layered(seed)
         runs = {ask: tp.run(task, tp.TensorPlan(ask=ask)).episodes[0] for ask in ("lazy", "all")}
         assert runs["lazy"].total_reward == pytest.approx(runs["all"].total_reward, abs=1e-9)
@@ -155,7 +155,7 @@ def test_asking_lazily_saves_queries_and_loses_nothing():
             totals[ask] += episode.total_queries
         lazy_more += runs["lazy"].total_queries > runs["all"].total_queries
     assert totals["lazy"] <= 0.9 * totals["all"]
-    assert lazy_more <= 20  # weaker rows can make it fail once more
+    assert lazy_more <= 12  # weaker rows can make it fail once more
 
 
 def test_nothing_is_assumed_where_nobody_can_go():
