@@ -19,7 +19,7 @@ from tensorplan.game.balls import least_far
 from tensorplan.game.kernels import compiled, popcount, weights
 from tensorplan.game.packed import Words, antipodal, draw, legal, pack
 
-SIZES = (1 << 16, 1 << 20)
+SIZES = (1 << 18, 1 << 20)
 """Queries in a batch: what the strategies ask at a time, and a million."""
 
 WORK = 1 << 23

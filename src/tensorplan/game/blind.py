@@ -20,7 +20,7 @@ from tensorplan.game.game import Asking
 from tensorplan.game.packed import Words, antipodal, draw, legal, pack, unpack
 from tensorplan.game.pinpoint import Limited, output_found, output_guesses
 
-FIRST, LARGEST = 16, 1 << 16
+FIRST, LARGEST = 16, 1 << 18
 """Sizes of the first and of the largest batch of random guesses."""
 
 
