@@ -128,6 +128,35 @@ def test_the_printed_algorithm_says_what_it_may_need(cli):
     assert second.startswith(first)
 
 
+def test_verify_checks_the_hard_problems(cli):
+    code, out, _ = cli("verify", "hard/2x3")
+    assert code == 0
+    assert "hard/2x3: passed (exhaustive, exact fractions; 27 states" in out
+    assert max(map(len, out.splitlines())) <= 80
+    code, out, _ = cli("verify", "hard/3x1", "--json")
+    assert (code, json.loads(out)["passed"]) == (0, True)
+    code, _, err = cli("verify", "hanoi/3")
+    assert code == 2
+    assert len(err.splitlines()) == 1
+
+
+def test_hardness_measures_the_price_of_a_guess(cli, tmp_path):
+    arguments = ("hardness", "--p", "8:16:4", "--seeds", "3", "--plot", str(tmp_path / "cost.png"))
+    code, out, _ = cli(*arguments)
+    assert code == 0
+    assert "vacuous" in out
+    assert "doubles" in out
+    assert max(len(line) for line in out.splitlines() if "doubles" not in line) <= 80
+    assert (tmp_path / "cost.png").exists()
+    _, out, _ = cli(*arguments, "--json")
+    data = json.loads(out)
+    assert [row["p"] for row in data["costs"]] == [8, 8, 12, 12, 16, 16]
+    assert all(row["vacuous"] for row in data["costs"])
+    assert {row["planner"] for row in data["planners"]} == {"tensorplan", "uct"}
+    code, _, err = cli("hardness", "--p", "x")
+    assert (code, len(err.splitlines())) == (2, 1)
+
+
 def test_plan_judges(cli):
     _, out, _ = cli("plan", "hanoi/3", "--planner", "oracle", "--delta", "0.1")
     assert "sound: loss 0 in [0, 0]" in out
