@@ -79,7 +79,7 @@ class Estimate:
     __slots__ = ("moments", "node", "phi", "place", "ranged")
 
     def __init__(self, node: Node, actions: int) -> None:
-        self.place = _place(node)
+        self.place = Place.of(node)
         self.phi = node.phi_v
         self.node: Node | None = node
         """Where to ask, in this episode; None when only an earlier episode was here."""
@@ -135,7 +135,7 @@ class Visits:
         self.nodes[key] = node
         self.weights[key] += weight  # type: ignore[assignment]
         if not self.returns:
-            self.path.append((_place(node), action))
+            self.path.append((Place.of(node), action))
 
 
 class CertifiedPolicy:
@@ -500,7 +500,3 @@ def _key(node: Node) -> Any:
     """What tells states apart; one that cannot be hashed is a new one each time that it is met."""
     key = node.key
     return node if key is None else (node.stage, key)
-
-
-def _place(node: Node) -> Place:
-    return Place(node.stage, repr(node) if node.key is None else node.key)

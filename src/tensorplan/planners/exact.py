@@ -73,7 +73,7 @@ class Memory:
     def add(self, node: Node) -> Fact:
         """The fact of a new node."""
         key = node.key
-        fact = Fact(Place(node.stage, repr(node) if key is None else key), node.phi_v, self.actions)
+        fact = Fact(Place.of(node), node.phi_v, self.actions)
         fact.node = node
         if key is None:
             node.note = fact

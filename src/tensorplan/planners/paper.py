@@ -84,8 +84,8 @@ class PaperPolicy:
             self.theta_plus = np.concatenate([[1.0], found.theta])
             path, failure, size = self._clean_test(root)
             if failure is not None:
-                self.sol.disjunction(_place(failure), self._approx_td(failure, self.constants.n3), self.constants.c)
-            failures = [] if failure is None else [(_place(failure), size)]
+                self.sol.disjunction(Place.of(failure), self._approx_td(failure, self.constants.n3), self.constants.c)
+            failures = [] if failure is None else [(Place.of(failure), size)]
             low = self.access.return_range(0, self.config.discount)[0]
             self.watch.tell(found, found.bound, low, path, failures)
             if self.watch.stopped:
@@ -104,7 +104,7 @@ class PaperPolicy:
                 if consistency.min() > self.threshold:
                     return path, node, float(consistency.min())
                 action = int(np.argmin(consistency))
-                path.append((_place(node), action))
+                path.append((Place.of(node), action))
                 following = self._ask(1).query(node, action)[0].next
                 if following is END:
                     break
@@ -176,7 +176,3 @@ def _constants(config: TensorPlan, access: Access, delta: float) -> Constants:
             f"TensorPlan as printed needs a horizon or a discount, and problem {access.problem_name!r} has none"
         )
     return constants(access.actions, access.dimension, horizon, delta, access.bound, **given)
-
-
-def _place(node: Node) -> Place:
-    return Place(node.stage, repr(node) if node.key is None else node.key)

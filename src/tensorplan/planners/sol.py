@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Array
+from tensorplan.core import Array, Node
 from tensorplan.optimism import Program, Search, Solution
 
 CHUNK = 20_000
@@ -35,6 +35,12 @@ class Place:
 
     stage: int
     state: Any
+
+    @classmethod
+    def of(cls, node: Node) -> Place:
+        """The state of a node; one that cannot be hashed goes by what it looks like."""
+        key = node.key
+        return cls(node.stage, repr(node) if key is None else key)
 
     def __str__(self) -> str:
         return f"{self.state!r} (stage {self.stage})"
