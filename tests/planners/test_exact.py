@@ -516,24 +516,18 @@ def test_circles_make_the_lower_bound_exact():
     assert episode.certificate.gap <= 1e-6
 
 
-def test_what_a_circle_earned_is_earned_though_the_planning_stopped():
-    """The lower bound of a budget may be that of a circle; the policy then goes round it, whatever θ says since."""
-    circles = 0
-    for seed in range(60):
+def test_a_budget_leaves_a_bracket_in_discounted_problems_too():
+    for seed in range(15):
         rng = np.random.default_rng([seed, 1250])
         task = realize(rng, random_graph(rng, None, ranges=RANGES[:5]), 0.9)
         needed = tp.run(task, tp.TensorPlan(discount=0.9), max_steps=1).episodes[0].total_queries
         for budget in range(needed):
-            access = local(task)
-            policy = tp.TensorPlan(discount=0.9, budget=budget).begin(access, rng)
-            circles += policy.loop is not None
             (episode,) = tp.run(task, tp.TensorPlan(discount=0.9, budget=budget), max_steps=300).episodes
             certificate, slack = episode.certificate, TINY * (1 + task.bound)
-            assert certificate.status == policy.certificate.status == "budget"
+            assert certificate.status == "budget"
             assert episode.total_queries <= budget
             assert certificate.lower - slack <= task.optimal_value(0) <= certificate.upper + slack
             assert discounted_return(episode, 0.9) >= certificate.lower - slack
-    assert circles >= 10
 
 
 @pytest.mark.parametrize("share", [0.5, 1e-3])

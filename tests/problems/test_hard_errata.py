@@ -163,11 +163,47 @@ def test_14_g_is_one_at_zero():
     assert [decay(0, p) for p in (2, 5, 128)] == [1, 1, 1]
 
 
+def test_15_weights_come_from_the_step_before_not_from_the_round_before():
+    """Printed w_ki = w(s_{k-1,i}, a_{k-1,i}); it is w_{k,i+1} = w(s_ki, a_ki)."""
+    tree, states = HardMDP(4, 3), []
+    state, actions = tree.root, [0, 1, 2, 3, 2, 0, 1]
+    for action in actions:
+        states.append(state)
+        state = tree.successor(state, action)
+    at = {(s.round, s.step): s.weights for s in [*states, state]}
+    assert all(at[divmod(t + 1, 4)] == at[divmod(t, 4)] ^ 1 << actions[t] for t in range(7))
+    printed = {(1, i): at[0, i] ^ 1 << actions[i] for i in range(4)}  # the step i of the round before
+    assert any(printed[1, i] != at[1, i] for i in range(1, 4))
+
+
+def test_18_phi_q_is_taken_at_the_state_of_the_action():
+    """Printed q'(s_ki, a) = <φ_q(s_{k,i+1}, a), θ*>; it is that of s_ki."""
+    mdp = HardMDP(3, 2, number=Fraction)
+    printed = 0
+    for state in [s for layer in mdp.layers() for s in layer if mdp.reachable(s)]:
+        for action, feature in enumerate(mdp.action_features(state)):
+            assert feature.value(mdp.secret) == mdp.q_prime(state, action)
+            following = mdp.successor(state, action)
+            if following.round < mdp.K:
+                printed += mdp.action_features(following)[action].value(mdp.secret) != mdp.q_prime(state, action)
+    assert printed > 20
+
+
 def test_16_no_state_has_as_many_actions_as_the_horizon():
     mdp = HardMDP(3, 2)
     assert max(3 * s.round + s.step for layer in mdp.layers() for s in layer) == 5
     with pytest.raises(BadInput):
         mdp.states(6)
+
+
+def test_23_a_weight_at_distance_p_over_4_is_not_close():
+    """Printed "<= p/4" in two lemmas: then a legal step could lead from a close weight to a close one."""
+    mdp = HardMDP(8, 2, secret=0b00001111)
+    assert not mdp.close(mdp.secret ^ 0b11)
+    assert mdp.close(mdp.secret ^ 0b1)
+    state = mdp.root._replace(round=1, last=mdp.secret ^ 0b11, weights=mdp.secret ^ 0b11)
+    assert mdp.reachable(state)
+    assert mdp.next_state(state, 0) is not END
 
 
 def test_20_p_is_not_bounded_by_08_times_the_fourth_root_of_d():
