@@ -135,20 +135,21 @@ class ExactPolicy:
         """Optimism, rollout, failure, and again, until a rollout collects what optimism promised."""
         while True:
             found = self.sol.optimum(report=self.watch.searching)
-            if found.status == "infeasible":
+            empty = found.status == "infeasible"
+            if not empty:
+                self.upper = min(self.upper, found.bound + self.sol.eta)
+            if found.theta is None and not self.watch.stopped:  # empty, or too thin for a point to be found
                 if self.sol.eta > self.config.eta:
-                    return "refuted"
+                    return "refuted" if empty else "limit"
                 self.sol.eta += FORGIVEN * (1 + self.access.bound)
                 self.sol.aim(self.root.phi)
                 continue
-            self.upper = min(self.upper, found.bound + self.sol.eta)
             if self.watch.stopped:
                 return "stopped"
             if self.lower > self.upper + self._tolerance(len(self.path)):  # more was collected than can be had
                 self.sol.values(self.root.place, self.root.phi, self.lower - self.rounding, math.inf)
                 continue
-            if found.theta is None:
-                return "limit"
+            assert found.theta is not None
             self.theta = np.concatenate([[1.0], found.theta])
             rollout = Rollout()
             try:
