@@ -55,9 +55,12 @@ def random_graph(rng, horizon, ranges=RANGES, starts=1):
     return Graph(following, np.clip(rewards, low, high), (low, high), horizon, starts)
 
 
-def random_features(rng, v):
+KINDS = ["random", "tight ball", "duplicates", "one-hot", "value alone", "affine"]
+
+
+def random_features(rng, v, kinds=KINDS):
     """(φ, θ*, B) that realize the values v, in as many awkward ways as there are."""
-    kind = rng.choice(["random", "tight ball", "duplicates", "one-hot", "value alone", "affine"])
+    kind = rng.choice(kinds)
     largest = max(float(np.abs(v).max()), 1e-3)
     levels, level = np.unique(v, return_inverse=True)
     level = level.reshape(v.shape)
@@ -88,11 +91,11 @@ class Values:
         return float(self.stages[stage][state])
 
 
-def realize(rng, mdp, discount=1.0, eta=0.0):
+def realize(rng, mdp, discount=1.0, eta=0.0, kinds=KINDS):
     """The problem of a graph, with features that realize its (discounted) values, or miss them by up to eta."""
     stages = np.array(mdp.values(discount))
     missed = eta * rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], stages.shape) if eta else 0.0
-    phi, theta, bound = random_features(rng, stages + missed)
+    phi, theta, bound = random_features(rng, stages + missed, kinds)
     return tp.Problem(mdp, lambda s, h: phi[h][s], bound=bound, name="graph", solution=Values(stages), theta=theta)
 
 
