@@ -287,7 +287,7 @@ def test_a_ball_that_just_holds_theta_star_costs_no_later_episode_its_reward():
             assert episode.total_reward >= value - slack
             assert episode.certificate.lower - slack <= value <= episode.certificate.upper + slack
             statuses[episode.certificate.status] += 1
-    assert statuses["certified"] >= 0.97 * 600
+    assert statuses["certified"] >= 0.99 * 600
 
 
 def test_later_starts_of_a_layered_problem_are_cheaper():

@@ -10,6 +10,7 @@ Every optimistic step gives an upper bound on v*(s0), every rollout a lower one.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,7 +109,7 @@ class ExactPolicy:
     def __init__(self, config: TensorPlan, access: Access, memory: Memory) -> None:
         self.config, self.access, self.memory, self.sol = config, access, memory, memory.sol
         self.rounding = ROUNDING * (1 + access.bound)
-        self.upper, self.lower = self._range(0)[1], -math.inf
+        self.lower, self.upper = self._range(0)
         self.path: list[int] = []
         self.loop: int | None = None
         self.time = 0
@@ -138,9 +139,12 @@ class ExactPolicy:
             empty = found.status == "infeasible"
             if not empty:
                 self.upper = min(self.upper, found.bound + self.sol.eta)
+            if found.theta is None and not empty and not self.watch.stopped:  # digits ran out: any point will do
+                found = replace(found, theta=self.sol.point())
             if found.theta is None and not self.watch.stopped:  # empty, or too thin for a point to be found
                 if self.sol.eta > self.config.eta:
                     return "refuted" if empty else "limit"
+                self.upper = self._range(0)[1]  # bounds without the larger η are not to be relied on
                 self.sol.eta += FORGIVEN * (1 + self.access.bound)
                 self.sol.aim(self.root.phi)
                 continue

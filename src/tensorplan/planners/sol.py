@@ -110,6 +110,10 @@ class Sol:
             if report is not None and report(so_far):
                 return so_far
 
+    def point(self) -> Array | None:
+        """Some point of the set, which may be found where the optimistic one is not: that is at the edge."""
+        return Search(self.program(np.zeros(self.dimension))).solve().theta
+
     def largest(self, vector: Array, node_limit: int) -> float:
         """An upper bound on <vector, [1, θ]> over the set, close to the least one; -inf if the set is empty."""
         return float(vector[0]) + Search(self.program(vector[1:])).solve(node_limit=node_limit).bound

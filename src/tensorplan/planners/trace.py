@@ -103,7 +103,7 @@ class Watch:
     def searching(self, found: Solution) -> bool:
         """Tell of a long search inside the next iteration, which may lower the upper bound; whether to stop it."""
         if self.callback is not None:
-            record = self._record(self.number + 1, found, min(self.upper, found.bound), self.lower)
+            record = self._record(self.number + 1, found, min(self.upper, found.bound + self.sol.eta), self.lower)
             self.stopped = bool(self.callback(record))
         return self.stopped
 
