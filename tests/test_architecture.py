@@ -9,7 +9,7 @@ import tensorplan
 
 ROOT = Path(tensorplan.__file__).parent
 ORDER = [
-    *("core", "specs", "intervals", "hypercube", "problems", "access"),
+    *("core", "specs", "intervals", "hypercube", "native", "problems", "access"),
     *("planners", "loop", "game", "lab", "report", "cli"),
 ]
 

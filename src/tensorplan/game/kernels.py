@@ -5,36 +5,14 @@ The loops run along the batch, which is contiguous, so that the compiler turns t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 
-F = TypeVar("F", bound=Callable[..., Any])
+from tensorplan.native import compiled, popcount
 
-NONE = np.uint64(0)
+NONE, ONE = np.uint64(0), np.uint64(1)
 MANY = 1 << 62
-_PAIRS, _FOURS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
-_BYTES, _SUM = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
-_1, _2, _4, _56 = (np.uint64(k) for k in (1, 2, 4, 56))
-
-
-def compiled(function: F) -> F:
-    """The function, compiled when first called; the machine code is kept on disk, and all that it calls is in here."""
-    try:
-        return cast(F, numba.njit(cache=True)(function))
-    except RuntimeError:  # nowhere to write to: compile in every process
-        return cast(F, numba.njit(function))
-
-
-@compiled
-def popcount(x: Any) -> Any:
-    """The number of set bits of a 64-bit word, in the form that LLVM recognises as the processor's instruction."""
-    x = x - ((x >> _1) & _PAIRS)
-    x = (x & _FOURS) + ((x >> _2) & _FOURS)
-    x = (x + (x >> _4)) & _BYTES
-    return np.int64((x * _SUM) >> _56)
 
 
 @compiled
@@ -164,7 +142,7 @@ def _apart(u: Any, v: Any) -> int:
 
 @compiled
 def _flip(w: Any, j: int) -> None:
-    w[j >> 6] ^= _1 << np.uint64(j & 63)
+    w[j >> 6] ^= ONE << np.uint64(j & 63)
 
 
 @compiled
@@ -178,7 +156,7 @@ def _approach(w: Any, goal: Any, at: int, p: int, far: int) -> None:
     aside = far - towards
     here = at
     while towards + aside > 0:
-        if (w[here >> 6] ^ goal[here >> 6]) >> np.uint64(here & 63) & _1:
+        if (w[here >> 6] ^ goal[here >> 6]) >> np.uint64(here & 63) & ONE:
             if towards > 0:
                 _flip(w, here)
                 towards -= 1

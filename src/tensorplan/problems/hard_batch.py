@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorplan.core import END, Array, BadInput, State
+from tensorplan.native import compiled, popcount
 from tensorplan.problems.hard import HardMDP
 from tensorplan.problems.hard_tree import HardState
 
@@ -70,36 +70,27 @@ class HardBatch:
         return [int.from_bytes(row.astype("<u8").tobytes(), "little") for row in rows]
 
 
-@numba.njit(cache=True)
-def _popcount(x: Any) -> Any:
-    """The number of bits set; compilers know this form and put one instruction for it."""
-    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
-@numba.njit(cache=True)
+@compiled
 def _distance(u: Any, n: Any, v: Any) -> Any:
     """diff(u[n], v)."""
     total = 0
     for j in range(len(v)):
-        total += _popcount(u[n, j] ^ v[j])
+        total += popcount(u[n, j] ^ v[j])
     return total
 
 
-@numba.njit(cache=True)
+@compiled
 def _v_prime(n: Any, last: Any, weights: Any, fixed: Any, prefixes: Any, secret: Any, decay: Any) -> Any:
     flips = unfixed_wrong = fixed_wrong = 0
     for j in range(len(secret)):
         wrong = weights[n, j] ^ secret[j]
-        flips += _popcount(last[n, j] ^ weights[n, j])
-        unfixed_wrong += _popcount(wrong & ~fixed[n, j])
-        fixed_wrong += _popcount(wrong & fixed[n, j])
+        flips += popcount(last[n, j] ^ weights[n, j])
+        unfixed_wrong += popcount(wrong & ~fixed[n, j])
+        fixed_wrong += popcount(wrong & fixed[n, j])
     return prefixes[n] * decay[flips + unfixed_wrong] * decay[fixed_wrong]
 
 
-@numba.njit(cache=True)
+@compiled
 def _step_all(
     actions: Any,
     rewards: Any,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from tensorplan.native import compiled
 
-@numba.njit(cache=True)
+
+@compiled
 def best_step(following: Any, target: Any, rewards: Any, best: Any) -> None:
     """best[s] = max_a rewards[s, a] + following[target[s A + a]]."""
     states, actions = rewards.shape
