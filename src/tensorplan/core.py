@@ -81,15 +81,16 @@ class NotRealizable(TensorplanError):
     """
 
     def __init__(
-        self, sentence: str, places: Sequence[tuple[int, State]], eta: float, bound: float | None, policy: Policy
+        self, sentence: str, places: Sequence[tuple[int, State]], eta: float | None, bound: float | None, policy: Policy
     ) -> None:
         super().__init__(sentence)
         self.places = tuple(places)
         """(stage, state) of a set of states that cannot all be right."""
         self.eta = eta
-        """A misspecification that agrees with what was measured, up to a hundredth the smallest one."""
+        """The least misspecification that agrees with what was measured, to a hundredth; None if Ctrl-C ended the
+        search for it.  States that were not measured may need more."""
         self.bound = bound
-        """A B that agrees with what was measured, None if no larger ball does."""
+        """The least B that agrees with what was measured, likewise; None also if no larger ball does."""
         self.policy = policy
 
 

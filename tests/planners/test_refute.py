@@ -52,7 +52,7 @@ def explains_itself(error, bound):
     if error.bound is None:
         assert str(error).count("B=") == 1
     else:
-        assert str(error).endswith(f" or B={error.bound:.4g} would do")
+        assert str(error).endswith(f" or B={error.bound:.4g} is needed")
         assert error.bound > bound
         assert status(error, radius=error.bound) != "infeasible"
         assert status(error, radius=max(bound, 0.97 * error.bound)) == "infeasible"
@@ -294,3 +294,15 @@ def test_the_program_of_a_refuted_trace_is_empty():
         trace.objective, trace.radius, rows[:, :-1], rows[:, -1], [forms for _, forms in pairs], [t for t, _ in pairs]
     )
     assert solve(program).status == "infeasible"
+
+
+def test_ctrl_c_while_the_refutation_is_explained_keeps_the_refutation_and_the_episode(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tensorplan.planners.refute.smallest_eta", interrupted)
+    with pytest.raises(tp.NotRealizable, match="was not looked for to the end") as caught:
+        tp.run(tp.make("layered/3x6:eta=0.3"), tp.TensorPlan())
+    assert caught.value.eta is caught.value.bound is None
+    assert caught.value.places
+    assert caught.value.run.episodes[0].complete

@@ -6,15 +6,22 @@ The numbers are those of the list of errata in ``docs/paper_map.md``.
 from __future__ import annotations
 
 import functools
+import itertools
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hard_exact import broken_claims
 
 from tensorplan.core import END, BadInput
 from tensorplan.hypercube import decay, distance
+from tensorplan.lab.judge import judge_run
+from tensorplan.loop import run
+from tensorplan.planners.baselines import RandomPlanner
+from tensorplan.problems.catalog import make
 from tensorplan.problems.hard import HardMDP, shape_for
 from tensorplan.problems.hard_features import HardFeature, HardRows
+from tensorplan.problems.tabular import evaluate_tabular, solve_tabular
 
 PHI_V, PHI_Q = "phi_v realizes v*", "phi_q realizes q*"
 POLICY, FORMS = "the policy is optimal", "the closed forms are the optimal values"
@@ -208,3 +215,21 @@ def test_23_a_weight_at_distance_p_over_4_is_not_close():
 
 def test_20_p_is_not_bounded_by_08_times_the_fourth_root_of_d():
     assert shape_for(31, 81)[0] > 0.8 * 31**0.25
+
+
+def test_1_a_large_delta_asks_for_nothing():
+    """Printed "δ sufficiently large": with δ = 1 a planner that never asks is sound.  The proof needs δ <= 0.01."""
+    hard = make("hard/3x2")
+    played = run(hard, RandomPlanner(), episodes=3000)
+    assert played.worst_call == 0
+    assert [judge_run(hard, played, delta).verdict for delta in (1.0, 0.01)] == ["sound", "not sound"]
+
+
+def test_17_the_optimal_action_value_is_that_of_the_action():
+    """Printed q*(s, a) = sup_π q^π(s), the same for all a; it is sup_π q^π(s, a), here over all 2^6 policies."""
+    mdp = make("layered", actions=2, d=2, states=3, horizon=2, branching=2).mdp
+    policies = [[row[:3], row[3:]] for row in itertools.product(range(2), repeat=6)]
+    values = [evaluate_tabular(mdp, policy).q for policy in policies]
+    for stage, best in enumerate(solve_tabular(mdp).q):
+        np.testing.assert_allclose(np.max([q[stage] for q in values], axis=0), best, atol=1e-12)
+        assert (np.ptp(best, axis=1) > 0.01).any()

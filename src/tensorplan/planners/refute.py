@@ -29,15 +29,20 @@ def refutation(sol: Sol, problem: str, eta: float, certainty: str, policy: Polic
 
     ``eta`` is the misspecification that was allowed for, rounding aside; ``certainty`` says how sure the refutation is.
     """
-    places = conflict(sol)
-    smallest = smallest_eta(sol)
-    larger = smallest_bound(sol, smallest - sol.eta)
+    places, smallest, larger = measured(sol), None, None
+    try:
+        places = conflict(sol)
+        smallest = smallest_eta(sol)
+        larger = smallest_bound(sol, smallest - sol.eta)
+    except KeyboardInterrupt:
+        pass  # the refutation stands; less is said about it
     shown = ", ".join(map(str, places[:4])) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
     known = f" up to eta={eta:g}" if eta else ""
-    ways = [f"eta={smallest:.4g}"] + ([] if larger is None else [f"B={larger:.4g}"])
+    ways = ([] if smallest is None else [f"eta={smallest:.4g}"]) + ([] if larger is None else [f"B={larger:.4g}"])
+    needed = f"at least {' or '.join(ways)} is needed" if ways else "what it would need was not looked for to the end"
     return NotRealizable(
         f"problem {problem!r} is not realizable{known} with B={sol.radius:g} ({certainty}): no parameter agrees with "
-        f"what was measured at {shown}; {' or '.join(ways)} would do",
+        f"what was measured at {shown}; {needed}",
         [(place.stage, place.state) for place in places],
         smallest,
         larger,
@@ -45,9 +50,14 @@ def refutation(sol: Sol, problem: str, eta: float, certainty: str, policy: Polic
     )
 
 
+def measured(sol: Sol) -> list[Place]:
+    """All places that Sol speaks of, in the order in which they were measured."""
+    return list(dict.fromkeys([*sol.row_places, *sol.form_places]))
+
+
 def conflict(sol: Sol) -> list[Place]:
     """Places that cannot all be right, none of which can be left out; in the order in which they were measured."""
-    places = list(dict.fromkeys([*sol.row_places, *sol.form_places]))
+    places = measured(sol)
     size = max(1, len(places) // 2)
     while True:  # leave out halves, then quarters, .. of what is still needed
         start = 0
