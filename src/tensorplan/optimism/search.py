@@ -47,6 +47,9 @@ TINY = 1e-300
 LONGEST_DIVE = 64
 """Steps down before the search goes back to the node with the largest bound."""
 
+REDIVE = 256
+"""Nodes taken from the heap between two dives for a better point, where there is one."""
+
 CANDIDATES = 4
 """Disjunctions that are tried before one is branched on."""
 
@@ -167,7 +170,8 @@ def work(
                 push_heap(heap, counters, child, pool.bound[child])
                 if pool.bound[child] > top:
                     top, deepest = pool.bound[child], child
-        if counters[DIVED] < LONGEST_DIVE and (product or (best[0] == -np.inf and counters[POPS] % 64 <= 1)):
+        due = counters[POPS] % 64 <= 1 if best[0] == -np.inf else counters[POPS] % REDIVE == 0
+        if counters[DIVED] < LONGEST_DIVE and (product or due):
             counters[DIVE] = deepest
             counters[DIVED] += 1
     return GOING

@@ -58,7 +58,7 @@ PILOT = 32
 """Episodes that show where a new θ leads; samples of a state that show how large a violation is."""
 
 NODES = 50_000
-"""Of the branch and bound per optimistic step; its bound is valid wherever it stops."""
+"""Of the branch and bound per optimistic step, at first; its bound is valid wherever it stops."""
 
 VARIANCE_NODES = 100
 """The same for each term of a variance."""
@@ -151,6 +151,7 @@ class CertifiedPolicy:
         visits = math.fsum(config.discount**t for t in range(self.steps))
         self.goal = self.delta / 2 + config.eta + self._excused * visits
         self.samples = self._affordable()
+        self.nodes = NODES
         self.best: Frozen | None = None
         self.policies = 0
         self.planning = True
@@ -206,7 +207,7 @@ class CertifiedPolicy:
             visits = self._evaluate(theta, PILOT)
             if self._promised_gap(theta, visits) <= self.goal:
                 visits = self._evaluate(theta)
-            measured = [] if self._closed else self._measure(theta, visits)
+            measured = [] if self._closed else self._measure(found, theta, visits)
             failures = [(estimate.place, estimate.violation(theta)) for estimate in measured]
             self.watch.tell(found, self.upper, self.lower, visits.path, failures)
             if self._closed and self.lower <= self.upper:
@@ -224,7 +225,7 @@ class CertifiedPolicy:
         phis = np.array([estimate.phi for estimate in seen]).reshape(-1, self.sol.dimension)
         ranges = np.array([self._range(estimate.place.stage) for estimate in seen]).reshape(-1, 2)
         for _ in range(CUTS):
-            found = self.sol.optimum(NODES)
+            found = self.sol.optimum(self.nodes)
             if found.theta is None:
                 break
             values = phis @ found.theta
@@ -327,11 +328,8 @@ class CertifiedPolicy:
     def _visited(self, visits: Visits) -> Iterator[tuple[Estimate, float]]:
         return ((self.memory.table[key], weight) for key, weight in visits.weights.items())
 
-    def _measure(self, theta: Array, visits: Visits) -> list[Estimate]:
-        """Measure the states that say most against θ for their price; those that exclude it.
-
-        Where no state says anything against θ, the table is too coarse to act well, or to see why θ is wrong.
-        """
+    def _measure(self, found: Solution, theta: Array, visits: Visits) -> list[Estimate]:
+        """Measure the states that say most against θ for their price; those that exclude it."""
         scored = []
         for estimate, weight in self._visited(visits):
             size = estimate.violation(theta) - self._excused
@@ -339,10 +337,21 @@ class CertifiedPolicy:
                 price = self._width(estimate.place.stage) ** 2 / size**2
                 scored.append((weight * size / price if price else math.inf, estimate))
         if not scored:
-            self.samples *= 2
+            self._sharpen(found)
         scored.sort(key=lambda pair: -pair[0])
         few = [e for score, e in scored[: max(2, self.sol.dimension // 2)] if score >= scored[0][0] / 8]
         return [estimate for estimate in few if self._excludes(estimate, theta)]
+
+    def _sharpen(self, found: Solution) -> None:
+        """Nothing says anything against θ.
+
+        Either the search stopped before it found a θ that promises what its bound allows, and has to go on for longer;
+        or the table is too coarse to act well, or to see why θ is wrong.
+        """
+        if found.status == "limit" and found.bound - found.value > self.goal / 2:
+            self.nodes *= 2
+        else:
+            self.samples *= 2
 
     @property
     def _least(self) -> float:
