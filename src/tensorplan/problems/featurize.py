@@ -6,6 +6,9 @@ Given the values x(s) to realize, θ* is a vector of uniformly random direction 
 
 so that <φ(s), θ*> = x(s) and ‖φ(s)‖ = 1 whatever the value.  The w(s) are drawn without looking at the MDP,
 around a random centre, so that neither the norms nor the mean of the features point at θ*.
+
+With ``reach`` this holds at the states that can be reached, and the others have random unit vectors: the class
+M^{v*/q* reach} of Weisz et al. (2022, section 2) where both maps are asked for.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorplan.core import Array, BadInput, Problem
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
-from tensorplan.specs import number, one_of, whole
+from tensorplan.specs import number, one_of, truth, whole
 
 LENGTH = 1.25
 """‖θ*‖ as a multiple of the largest value."""
@@ -32,17 +36,21 @@ def featurize(
     features: str = "v",
     eta: float = 0.0,
     bound: float | None = None,
+    reach: bool = False,
     seed: int = 0,
     name: str = "tabular",
 ) -> Problem:
     """The MDP with features for v* ("v"), q* ("q") or both with one θ* ("vq").
 
     With ``eta`` > 0 the sup-norm misspecification min_θ max_s |v*(s) - <φ(s), θ>| over all states is exactly
-    eta, for each feature map: two states get parallel features whose values no θ can fit better.
+    eta, for each feature map: two states get parallel features whose values no θ can fit better.  With ``reach``
+    features are blind to the values, random unit vectors, at states that no episode can come to.
     """
     d = whole("d", d, 2)
     one_of("features", features, ("v", "q", "vq"))
-    eta = number("eta", eta, 0.0)
+    eta, reach = number("eta", eta, 0.0), truth("reach", reach)
+    if reach and eta:
+        raise BadInput(f"reach and eta={eta:g} do not go together: eta is the misspecification over all states")
     rng = np.random.default_rng(seed)
     solution = solve_tabular(mdp)
     tables = {kind: solution.v if kind == "v" else solution.q for kind in features}
@@ -60,12 +68,37 @@ def featurize(
         ends = np.cumsum([t.size for t in tables[kind]])[:-1]
         parts = np.split(phi, ends)
         maps[kind] = [part.reshape(*t.shape, d) for part, t in zip(parts, tables[kind], strict=True)]
+    if reach:  # drawn last: θ* and what is left of the features are the same as without
+        masks = reachable(mdp)
+        for table in maps.values():
+            for part, mask in zip(table, masks, strict=True):
+                raw = rng.standard_normal(part[~mask].shape)
+                part[~mask] = raw / np.linalg.norm(raw, axis=-1, keepdims=True)
 
     def lookup(kind: str) -> Any:
         table = maps.get(kind)
         return None if table is None else lambda state, stage: table[stage][mdp.index(state, stage)]
 
     return Problem(mdp, lookup("v"), lookup("q"), bound=bound, name=name, solution=solution, theta=theta, eta=eta)
+
+
+def reachable(mdp: TabularMDP) -> list[NDArray[np.bool_]]:
+    """Per stage which states can be reached from the start states, (S,); a single mask without a horizon."""
+
+    def ahead(stage: int, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        chances = np.repeat(mask, mdp.actions).astype(np.float64) @ mdp.matrix(stage)
+        return np.asarray(chances)[: len(mdp.states(stage + 1))] > 0
+
+    mask = np.zeros(len(mdp.states(0)), dtype=bool)
+    mask[[state for state, _ in mdp.start_weights()]] = True
+    if mdp.horizon is None:
+        while (grown := mask | ahead(0, mask)).sum() > mask.sum():
+            mask = grown
+        return [mask]
+    masks = [mask]
+    for stage in range(mdp.horizon - 1):
+        masks.append(ahead(stage, masks[-1]))
+    return masks
 
 
 def draw_theta(d: int, largest: float, bound: float | None, rng: np.random.Generator) -> tuple[Array, float]:

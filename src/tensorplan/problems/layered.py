@@ -39,12 +39,14 @@ def layered(
     scale: float = 1.0,
     bound: float | None = None,
     starts: int = 1,
+    reach: bool = False,
     procedural: bool | None = None,
     seed: int = 0,
 ) -> Problem:
     """A random layered problem; ``branching`` successors per pair, Bernoulli rewards with ``noise``.
 
-    Tables have mean rewards up to ``scale`` <= 1, a ``bound`` B that can be chosen, and ``starts`` start states.
+    Tables have mean rewards up to ``scale`` <= 1, a ``bound`` B that can be chosen, ``starts`` start states, and with
+    ``reach`` features that realize the values at reachable states only.
     """
     actions, d = whole("actions", actions, 1), whole("d", d, 2)
     states, horizon = whole("states", states, 1), whole("horizon", horizon, 1)
@@ -54,6 +56,7 @@ def layered(
         whole("starts", starts, 1, states),
     )
     noise, eta, scale = truth("noise", noise), number("eta", eta, 0.0), number("scale", scale, 0.0, 1.0)
+    reach = truth("reach", reach)
     kind = "layered-stochastic" if noise or branching > 1 else "layered"
     name = f"{kind}/{actions}x{d}"
     if truth("procedural", states > TABLE_LIMIT if procedural is None else procedural):
@@ -62,10 +65,11 @@ def layered(
         one_of("scale of a procedural problem", str(scale), ("1.0",))
         one_of("bound of a procedural problem", str(bound), ("None",))
         one_of("starts of a procedural problem", str(starts), ("1",))
+        one_of("reach of a procedural problem", str(reach), ("False",))
         return procedural_problem(actions, d, states, horizon, branching, noise, seed, name)
     rng = np.random.default_rng([seed, 1])
     mdp = random_layered(rng, actions, states, horizon, branching, noise, scale, starts)
-    return featurize(mdp, d, features=features, eta=eta, bound=bound, seed=seed, name=name)
+    return featurize(mdp, d, features=features, eta=eta, bound=bound, reach=reach, seed=seed, name=name)
 
 
 def random_layered(

@@ -1,0 +1,344 @@
+"""BiLin-UCB (Du et al. 2021, Algorithm 1) for linear q* and v* with one θ*, under global access.
+
+    for t = 1, 2, .., T
+        f_t  <- the optimistic hypothesis: the largest <φ_v(s0), θ> that (C) and (Q) of bilin_program.py allow
+        run m episodes of π_t = argmax_a <φ_q(s, a), θ_t>; D_th are their transitions at stage h
+    return the best π_t
+
+All states are looked at, free of charge, for (C): max_a <φ_q(s, a), θ> = <φ_v(s), θ>.  Thanks to (C),
+
+    <φ_v(s0), θ_t> - v^{π_t}(s0) = Σ_h E ℓ(o_h, θ_t),     ℓ(o_h, θ) = <φ_q(S_h, A_h), θ> - R_h - <φ_v(S_{h+1}), θ>,
+
+so a policy that collects less than θ_t promised has data that exclude θ_t.
+
+Mode ``paper`` runs this with T, m and R of Corollary 5.3, or with others.  Mode ``certified`` chooses them as it goes:
+
+* m doubles until π_t is good enough, or until the data exclude θ_t.
+* (Q) is sharpened to slabs |mean of ℓ(., θ) over D_th| <= e_th.  Given S_h and A_h, R + v*(S_{h+1}) has the mean
+  q*(S_h, A_h) and a range of known length, so Hoeffding's bound for martingale differences gives e_th at θ*.
+* It stops when <φ_v(s0), θ_t> - lower <= δ/2, with an empirical Bernstein bound ``lower`` on v^{π_t}(s0); and when
+  the matching upper bound is not more than δ/2 above the promise, which shows where the maps are not right after all.
+
+Why that is δ-sound where both maps are right at every state.  Let ζ = δ/(2 · range of returns).  The j-th look at the
+data of the t-th policy has confidence 1 - ζ/(2t(t+1)j(j+1)) for its H slabs together, and as much for its lower bound:
+all of them hold with probability 1 - ζ.  Then θ* is never cut off, and <φ_v(s0), θ_t> >= v*(s0).  Altogether
+E[return] >= v*(s0) - δ/2 - ζ · range = v*(s0) - δ.
+
+Where nothing is random, one episode is enough and e_th is rounding: a policy that is not optimal adds an equation for θ
+that is independent of those before it, so at most d + 1 are tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tensorplan.access.everywhere import GlobalAccess
+from tensorplan.core import Array, BadInput, BudgetSpent, Certificate, Node, Policy, Refused
+from tensorplan.intervals import Interval, bernstein_radius, hoeffding_radius
+from tensorplan.planners.bilin_constants import BilinConstants, bilin_constants
+from tensorplan.planners.bilin_program import NODES, Hypotheses, Rollouts, greedy
+from tensorplan.planners.tensorplan import TensorPlan
+from tensorplan.specs import number, one_of, whole
+
+MODES = ("certified", "paper")
+
+BUDGET = 10**9
+"""Queries that are too many for mode ``paper`` when nobody gave a budget."""
+
+PILOT = 64
+"""m at first."""
+
+SHARPNESS = 2.0
+"""θ_t is excluded when a mean of ℓ is this many radii away from zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLinUCB:
+    """BiLin-UCB for the class M^{v*/q*}: both maps are right at every state, whether it can be reached or not.
+
+    ``delta``: the loss that is allowed, E[return] >= v*(s0) - δ; None takes a tenth of the range of returns.
+    Deterministic problems are solved exactly whatever it is.  ``budget``: queries of an episode; when they are spent,
+    the best policy so far acts, which takes no queries.  ``T``, ``m`` and ``R`` replace constants of mode ``paper``.
+    """
+
+    delta: float | None = None
+    mode: str = "certified"
+    budget: int | None = None
+    T: int | None = None
+    m: int | None = None
+    R: float | None = None
+    about: ClassVar[str] = "BiLin-UCB for linear q* and v*: looks at all states, needs both right everywhere"
+    access: ClassVar[str] = "global"
+
+    def __post_init__(self) -> None:
+        if self.delta is not None and not number("delta", self.delta, -math.inf) > 0:
+            raise BadInput(f"delta must be positive, got {self.delta!r}")
+        one_of("mode", self.mode, MODES)
+        if self.budget is not None:
+            whole("budget", self.budget, 0)
+        for name in ("T", "m", "R"):
+            value = getattr(self, name)
+            if value is not None and self.mode != "paper":
+                raise BadInput(f"{name} is a constant of mode 'paper', and the mode is {self.mode!r}")
+            if value is not None:
+                number(name, value, 0.0) if name == "R" else whole(name, value, 1)
+
+    def begin(self, access: GlobalAccess, rng: np.random.Generator) -> Policy:
+        """Start an episode, knowing nothing."""
+        return self.session().begin(access, rng)
+
+    def session(self) -> Session:
+        """A planner that keeps its data for later episodes of the same problem, wherever they start."""
+        return Session(self)
+
+    def fit(self, access: GlobalAccess) -> None:
+        """Refuse, before any query, a problem that does not fit."""
+        name = f"problem {access.problem_name!r}"
+        for has, feature in ((access.has_phi_v, "phi_v"), (access.has_phi_q, "phi_q")):
+            if not has:
+                raise Refused(f"{name} has no {feature}: BiLin-UCB needs phi_v and phi_q")
+        if access.horizon is None:
+            raise Refused(f"{name} has no horizon, which BiLin-UCB needs")
+        try:
+            access.states(0)
+        except Refused as error:
+            raise Refused(f"{error}, which BiLin-UCB needs: its hypotheses are about all of them") from None
+
+    def accuracy(self, access: GlobalAccess) -> float:
+        """δ, as TensorPlan understands it."""
+        return TensorPlan(delta=self.delta).accuracy(access)
+
+
+class Session:
+    """A BiLin-UCB with a memory, for episodes in one problem."""
+
+    def __init__(self, config: BiLinUCB) -> None:
+        self.config = config
+        self._problem: str | None = None
+        self._memory: Memory | None = None
+
+    def __repr__(self) -> str:
+        return repr(self.config)
+
+    def begin(self, access: GlobalAccess, rng: np.random.Generator) -> Policy:
+        """Start an episode with the data of earlier ones; mode ``paper`` starts anew, as printed."""
+        self.config.fit(access)
+        if self.config.mode == "paper":
+            return PrintedPolicy(self.config, access)
+        if self._problem not in (None, access.problem_name):
+            raise BadInput(
+                f"this session is for problem {self._problem!r}, not {access.problem_name!r}: begin a new one"
+            )
+        self._problem = access.problem_name
+        if self._memory is None:
+            self._memory = Memory(Hypotheses(access))
+        return CertifiedPolicy(self.config, access, self._memory)
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What holds wherever an episode starts, and what was settled for earlier start states."""
+
+    hypotheses: Hypotheses
+    settled: dict[Any, tuple[Array, Certificate]] = field(default_factory=dict)
+
+
+class GreedyPolicy:
+    """BiLin-UCB at work: the greedy policy of the best hypothesis so far."""
+
+    def __init__(self, config: BiLinUCB, access: GlobalAccess, hypotheses: Hypotheses) -> None:
+        self.config, self.access, self.hypotheses = config, access, hypotheses
+        self.certain = access.deterministic_transitions and access.deterministic_rewards
+        self.low, self.high = access.return_range(0)
+        self.theta: Array = np.zeros(access.dimension)
+        self.mean = -math.inf
+        """The mean return of the policy of ``theta``, as far as it was tried."""
+        self.certificate: Certificate | None = None
+        hypotheses.sol.aim(access.root.phi_v)
+
+    def act(self, node: Node) -> int:
+        """argmax_a <φ_q(s, a), θ>."""
+        return greedy(node, self.theta)
+
+    def _finish(self, plan: Callable[[], str]) -> str:
+        """What ended the planning."""
+        try:
+            return plan()
+        except BudgetSpent:
+            return "budget"
+        except KeyboardInterrupt:
+            return "interrupted"
+
+    def _charge(self, n: int) -> None:
+        """End the planning at the planner's own budget; the access object sees to the other one."""
+        if self.config.budget is not None and n > self.config.budget - self.access.spent:
+            raise BudgetSpent(f"the planner's budget of {self.config.budget:,} queries is spent")
+
+
+class CertifiedPolicy(GreedyPolicy):
+    """Mode ``certified``."""
+
+    def __init__(self, config: BiLinUCB, access: GlobalAccess, memory: Memory) -> None:
+        super().__init__(config, access, memory.hypotheses)
+        delta, key = config.accuracy(access), access.root.key
+        self.upper, self.lower = min(self.high, access.bound), self.low
+        if self.certain:  # (C) and ℓ may be off by the tolerance, at each step
+            self.zeta, self.goal = 0.0, 2 * memory.hypotheses.horizon * memory.hypotheses.loose
+        else:
+            self.zeta, self.goal = delta / (2 * (self.high - self.low)), delta / 2
+        if key is not None and key in memory.settled:
+            self.theta, self.certificate = memory.settled[key]
+            return
+        status = self._finish(self._plan)
+        self.certificate = Certificate(self.upper, self.lower, status, self.zeta)
+        if status == "certified" and key is not None:
+            memory.settled[key] = self.theta, self.certificate
+        if status == "refuted":
+            self.certificate = Certificate(self.high, self.lower, status, self.zeta)
+            certainty = "for certain" if self.certain else f"at confidence {1 - self.zeta:g}"
+            raise self.hypotheses.refutation(access.problem_name, certainty, self)
+
+    def _plan(self) -> str:
+        """Optimism, episodes, and again, until the bounds meet."""
+        while True:
+            found = self.hypotheses.optimum(self._bounded)
+            if found.status == "infeasible":
+                return "refuted"
+            if self._contradicted:
+                self.hypotheses.demand(self.access.root, self.lower)
+                return "refuted" if self.hypotheses.sol.optimum(NODES).status == "infeasible" else "limit"
+            if self._closed and self.mean > -math.inf:  # of a policy that was tried
+                return "certified"
+            theta = self.hypotheses.sol.point() if found.theta is None else found.theta
+            progress = theta is not None and self._evaluate(theta)
+            if self._closed and not self._contradicted and self.mean > -math.inf:
+                return "certified"
+            if not progress:  # time or digits of the branch and bound ran out
+                return "limit"
+
+    def _bounded(self, bound: float) -> None:
+        if bound > -math.inf:
+            self.upper = min(self.upper, bound)
+
+    @property
+    def _closed(self) -> bool:
+        return self.upper - self.lower <= self.goal
+
+    @property
+    def _contradicted(self) -> bool:
+        """Whether more was collected than can be had."""
+        return self.lower > self.upper + (self.goal if self.certain else 0.0)
+
+    def _evaluate(self, theta: Array) -> bool:
+        """m episodes of θ's policy, doubled until it is good enough or its data exclude θ; whether they do."""
+        self.hypotheses.policies += 1
+        t, look, m = self.hypotheses.policies, 0, 1 if self.certain else PILOT
+        promise, rollouts = float(self.access.root.phi_v @ theta), Rollouts(self.access)
+        while True:
+            rollouts.extend(theta, m - rollouts.n, self._charge)
+            look += 1
+            share = self.zeta / (2 * t * (t + 1) * look * (look + 1))
+            mean, low, high = self._value(rollouts, share)
+            if low > self.lower or (low == self.lower and mean > self.mean):
+                self.lower, self.mean, self.theta = low, mean, theta
+            radii = self._radii(m, share)
+            off = np.abs(rollouts.means @ np.concatenate([[1.0], theta]))
+            excluded = self._contradicted or bool((off > SHARPNESS * radii + self.hypotheses.loose).any())
+            kept = promise - low <= self.goal / 2 or self._closed
+            if excluded or self.certain or (kept and high <= self.upper + self.goal):
+                self.hypotheses.learn(rollouts.means, radii)
+                return excluded
+            m *= 2
+
+    def _value(self, rollouts: Rollouts, share: float) -> Interval:
+        """The value of a policy, between bounds each of which holds with probability 1 - share."""
+        mean = rollouts.total / rollouts.n
+        if self.certain:
+            return Interval(mean, mean, mean)
+        variance = max(0.0, rollouts.squares - rollouts.n * mean**2) / (rollouts.n - 1)
+        radius = bernstein_radius(rollouts.n, variance, self.high - self.low, 2 * share)
+        return Interval(mean, max(self.low, mean - radius), min(self.high, mean + radius))
+
+    def _radii(self, m: int, share: float) -> Array:
+        """e_th for all stages, which hold together with probability 1 - share."""
+        horizon = self.hypotheses.horizon
+        if self.certain:
+            return np.zeros(horizon)
+        return np.array([hoeffding_radius(m, self._width(stage), share / horizon) for stage in range(horizon)])
+
+    def _width(self, stage: int) -> float:
+        """The length of the range of R + v*(S_{h+1}), given S_h and A_h; R may depend on S_{h+1}."""
+        access = self.access
+        width = access.reward_range[1] - access.reward_range[0]
+        if not access.deterministic_transitions:
+            low, high = access.return_range(stage + 1)
+            width += min(high, access.bound) - max(low, -access.bound)
+        return width
+
+
+class PrintedPolicy(GreedyPolicy):
+    """Mode ``paper``."""
+
+    def __init__(self, config: BiLinUCB, access: GlobalAccess) -> None:
+        self.constants = _constants(config, access)
+        super().__init__(config, access, Hypotheses(access, self.constants.R))
+        self._announce()
+        status = self._finish(self._plan)
+        if status != "done":
+            self.certificate = Certificate(self.high, self.low, status)
+        if status == "refuted":
+            overridden = ", ".join(self.constants.overridden)
+            certainty = f"if {overridden} are right" if overridden else f"at confidence {1 - self.constants.failure:g}"
+            raise self.hypotheses.refutation(access.problem_name, certainty, self)
+
+    def _plan(self) -> str:
+        """Algorithm 1; where nothing is random one episode stands for m, and a θ that its data allow stays."""
+        for _ in range(self.constants.T):
+            found = self.hypotheses.optimum(lambda bound: None)
+            if found.status == "infeasible":
+                return "refuted"
+            if found.theta is None:
+                return "limit"
+            self.hypotheses.policies += 1
+            rollouts = Rollouts(self.access)
+            rollouts.extend(found.theta, 1 if self.certain else self.constants.m, self._charge)
+            mean = rollouts.total / rollouts.n
+            if mean > self.mean:
+                self.mean, self.theta = mean, found.theta
+            self.hypotheses.learn(rollouts.means)
+            if self.certain and self.hypotheses.agrees(found.theta):
+                break
+        return "done"
+
+    def _announce(self) -> None:
+        """Refuse if the planning may cost too much."""
+        budget = self.access.remaining
+        if self.config.budget is not None:
+            budget = min(budget, self.config.budget - self.access.spent)
+        if not self.certain and self.constants.queries > (BUDGET if budget == math.inf else budget):
+            limit = f"{BUDGET:,} when no budget is given" if budget == math.inf else f"the budget of {budget:,.0f}"
+            raise Refused(
+                f"BiLin-UCB as printed needs {Decimal(self.constants.trajectories):.3g} trajectories, up to "
+                f"{Decimal(self.constants.queries):.3g} queries, more than {limit}; override T, m and R, or use "
+                "mode='certified'"
+            )
+
+
+def _constants(config: BiLinUCB, access: GlobalAccess) -> BilinConstants:
+    """The paper's constants with the overrides; half of δ is for the loss, half for the probability of failure."""
+    if access.reward_range[0] < 0 or access.reward_range[1] > 1:
+        raise Refused(
+            f"BiLin-UCB as printed is for rewards in [0, 1], and problem {access.problem_name!r} has "
+            f"[{access.reward_range[0]:g}, {access.reward_range[1]:g}]"
+        )
+    assert access.horizon is not None
+    delta, horizon = config.accuracy(access), access.horizon
+    failure = min(delta / (2 * horizon), 0.3)
+    overrides: dict[str, Any] = {"T": config.T, "m": config.m, "R": config.R}
+    return bilin_constants(access.dimension, horizon, access.bound, delta / 2, failure, **overrides)
