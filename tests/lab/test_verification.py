@@ -9,8 +9,9 @@ import pytest
 
 from tensorplan.core import END, BadInput
 from tensorplan.hypercube import distance
-from tensorplan.lab import verify as module
-from tensorplan.lab.verify import (
+from tensorplan.lab import verify_hard as module
+from tensorplan.lab.verify import Check, Verification, verify
+from tensorplan.lab.verify_hard import (
     BELLMAN,
     BLIND,
     CLAIMS,
@@ -24,9 +25,6 @@ from tensorplan.lab.verify import (
     POLICY,
     REACH,
     REWARDS,
-    Check,
-    Verification,
-    verify,
     verify_hard,
 )
 from tensorplan.problems.hard import HardMDP
@@ -301,7 +299,6 @@ def test_the_name_of_the_problem_gives_the_parameters():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: verify("hanoi/3"), "only hard/pxK can be verified so far, got 'hanoi/3'"),
         (lambda: verify("hrad/2x3"), "unknown problem 'hrad'; did you mean 'hard'?"),
         (lambda: verify("hard/2"), "'hard/2': expected pxK behind the slash, as in 'hard/2x3'"),
         (lambda: verify("hard/1x3"), "p must be a whole number >= 2, got 1"),

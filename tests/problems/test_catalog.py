@@ -25,7 +25,11 @@ def test_every_example_builds(name):
     rng = np.random.default_rng(0)
     state = problem.mdp.start(rng)
     assert np.isfinite(problem.optimal_value(state))
-    assert problem.state_features(state, 0) @ problem.theta == pytest.approx(problem.optimal_value(state), abs=1e-9)
+    if problem.phi_v is not None:
+        linear = problem.state_features(state, 0) @ problem.theta
+    else:
+        linear = (problem.action_features(state, 0) @ problem.theta).max()
+    assert linear == pytest.approx(problem.optimal_value(state), abs=1e-9)
     reward, _ = problem.mdp.step(state, problem.actions - 1, rng)
     assert problem.reward_range[0] <= reward <= problem.reward_range[1]
 

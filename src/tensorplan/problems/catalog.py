@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorplan.core import BadInput, Problem
+from tensorplan.problems.constant_gap import constant_gap
+from tensorplan.problems.exponential import exponential
 from tensorplan.problems.hard import hard
 from tensorplan.problems.layered import layered
 from tensorplan.problems.puzzles import chinese_rings, grid, hanoi
@@ -55,6 +57,8 @@ CATALOG: dict[str, Entry] = {
         defaults={"states": 50, "horizon": 5, "branching": 3, "noise": True},
     ),
     "hard": Entry(hard, ("p", "K"), "hard/2x3", "hard MDPs of the lower bound: A = p, horizon Kp, a hidden secret"),
+    "exponential": Entry(exponential, ("d",), "exponential/64", "one of e^(d/32) actions pays: linear q*, exact steps"),
+    "constant-gap": Entry(constant_gap, ("d",), "constant-gap/64", "the same with a constant gap and random steps"),
 }
 
 
