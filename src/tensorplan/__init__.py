@@ -19,11 +19,17 @@ _WHERE = {
     "tensorplan.planners.baselines": "Oracle RandomPlanner",
     "tensorplan.planners.sparse_sampling": "SparseSampling",
     "tensorplan.planners.uct": "UCT",
+    "tensorplan.planners.ocp": "OCP",
+    "tensorplan.planners.span": "SpanPlanner",
+    "tensorplan.planners.bilin_ucb": "BiLinUCB",
+    "tensorplan.planners.confident_lspi": "ConfidentLSPI",
+    "tensorplan.planners.root_search": "RootSearch",
     "tensorplan.planners.tensorplan": "TensorPlan",
     "tensorplan.planners.tensorplan_q": "TensorPlanQ",
     "tensorplan.planners.constants": "Constants constants",
     "tensorplan.planners.trace": "Iteration Trace",
     "tensorplan.problems.delayed": "delayed",
+    "tensorplan.problems.binarized": "binarize",
     "tensorplan.access.delayed": "DelayedAccess",
     "tensorplan.intervals": "Interval",
     "tensorplan.planners.registry": "make_planner",
@@ -73,15 +79,21 @@ if TYPE_CHECKING:
     from tensorplan.optimism import ProgramError as ProgramError
     from tensorplan.planners.baselines import Oracle as Oracle
     from tensorplan.planners.baselines import RandomPlanner as RandomPlanner
+    from tensorplan.planners.bilin_ucb import BiLinUCB as BiLinUCB
+    from tensorplan.planners.confident_lspi import ConfidentLSPI as ConfidentLSPI
     from tensorplan.planners.constants import Constants as Constants
     from tensorplan.planners.constants import constants as constants
+    from tensorplan.planners.ocp import OCP as OCP
     from tensorplan.planners.registry import make_planner as make_planner
+    from tensorplan.planners.root_search import RootSearch as RootSearch
+    from tensorplan.planners.span import SpanPlanner as SpanPlanner
     from tensorplan.planners.sparse_sampling import SparseSampling as SparseSampling
     from tensorplan.planners.tensorplan import TensorPlan as TensorPlan
     from tensorplan.planners.tensorplan_q import TensorPlanQ as TensorPlanQ
     from tensorplan.planners.trace import Iteration as Iteration
     from tensorplan.planners.trace import Trace as Trace
     from tensorplan.planners.uct import UCT as UCT
+    from tensorplan.problems.binarized import binarize as binarize
     from tensorplan.problems.catalog import make as make
     from tensorplan.problems.delayed import delayed as delayed
     from tensorplan.problems.featurize import featurize as featurize

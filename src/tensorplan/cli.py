@@ -232,7 +232,7 @@ def constants(
 @seed
 @as_json
 def verify(problem: str, seed: int, as_json: bool) -> int:
-    """Check what is claimed of a hard problem: realizability, norms, optimality of its closed forms."""
+    """Check what is claimed of a problem (hard, exponential, constant-gap): realizability, norms, closed forms."""
     from tensorplan.lab.verify import verify as check
 
     with _progress(1) as show:
@@ -291,6 +291,60 @@ def hardness(
             out.print(sentence, highlight=False, soft_wrap=True)
         out.print(attempts_table(result))
     return DONE
+
+
+@app.command()
+@click.option("--quick", is_flag=True, help="Small sizes and few seeds: minutes instead of hours.")
+@click.option("--rows", default=None, help="Some rows only, like 1,4,6.")
+@click.option("--out", default=None, type=click.Path(dir_okay=False), help="Keep measurements there, to go on later.")
+@click.option("--workers", default=None, type=click.IntRange(min=1), help="Processes.  [default: one per processor]")
+@click.option("--plot", default=None, type=click.Path(dir_okay=False, writable=True), help="Also draw it, to a file.")
+@seed
+@as_json
+def table1(
+    quick: bool, rows: str | None, out: str | None, workers: int | None, plot: str | None, seed: int, as_json: bool
+) -> int:
+    """The paper's Table 1, measured: which classes are tractable, which are not.
+
+    Exits with 1 when a verdict is not the paper's.
+    """
+    from tensorplan.lab.table1 import rows_of, units
+    from tensorplan.lab.table1 import table1 as measure
+
+    numbers = None if rows is None else _whole_numbers("--rows", rows)
+    total = len(list(units(rows_of(numbers), quick)))
+    _warm_up()
+    with _progress(total) as show:
+        result = measure(
+            quick=quick,
+            rows=numbers,
+            seed=seed,
+            out=out,
+            workers=workers,
+            progress=lambda done, total, what: show(done, f"last: {what}"),
+        )
+    if plot is not None:
+        from tensorplan.report.figures import table1_figure
+
+        table1_figure(result, plot)
+    if as_json:
+        _print_json(result.as_json())
+    else:
+        from tensorplan.report.tables import table1_table
+
+        _console().print(table1_table(result))
+    if result.stopped is not None:
+        click.echo("interrupted: the table shows what was measured until then", err=True)
+    return DONE if result.agrees and result.stopped is None else FAILED
+
+
+def _whole_numbers(option: str, text: str) -> list[int]:
+    from tensorplan.core import BadInput
+
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInput(f"{option} must be whole numbers separated by commas, got {text!r}") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

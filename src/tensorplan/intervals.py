@@ -18,6 +18,11 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    @property
+    def radius(self) -> float:
+        """Half of its length."""
+        return (self.high - self.low) / 2
+
 
 def empirical_bernstein(values: ArrayLike, value_range: tuple[float, float], confidence: float = 0.95) -> Interval:
     """A two-sided interval for the mean of independent values in ``value_range``, cut to that range.

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tensorplan.core import BadInput
 from tensorplan.game import STRATEGIES, Cost, cost
 from tensorplan.intervals import Interval
+from tensorplan.lab.growth import slope
 from tensorplan.loop import run
 from tensorplan.planners.tensorplan import TensorPlan
 from tensorplan.planners.uct import UCT
@@ -23,7 +22,7 @@ ROUNDS = 9
 
 
 @dataclass(frozen=True)
-class Growth:
+class Rate:
     """How fast the cost of a strategy grows: log2(cost) against p, by least squares."""
 
     strategy: str
@@ -56,7 +55,7 @@ class Hardness:
     attempts: tuple[Attempt, ...]
 
     @property
-    def growth(self) -> list[Growth]:
+    def growth(self) -> list[Rate]:
         """One fit per strategy that was measured at three p or more."""
         names = dict.fromkeys(c.strategy for c in self.costs)
         fits = [_fit(name, [c for c in self.costs if c.strategy == name and c.found]) for name in names]
@@ -117,18 +116,12 @@ def _attempt(planner: str, p: int, seed: int) -> Attempt:
     )
 
 
-def _fit(name: str, costs: Sequence[Cost]) -> Growth | None:
-    """The least-squares slope of log2(cost) over p."""
-    if len({c.p for c in costs}) < 3:
+def _fit(name: str, costs: Sequence[Cost]) -> Rate | None:
+    sizes = [c.p for c in costs]
+    if len(set(sizes)) < 3:
         return None
-    from scipy.stats import linregress, t
-
-    p, y = np.array([c.p for c in costs]), np.log2([c.mean.mean for c in costs])
-    line = linregress(p, y)
-    radius = float(t.ppf(0.975, len(p) - 2)) * float(line.stderr)
-    ideal = linregress(p, [c.bound.log2_guesses for c in costs])
-    slope = float(line.slope)
-    return Growth(name, Interval(slope, slope - radius, slope + radius), float(ideal.slope))
+    ideal = slope(sizes, [c.bound.log2_guesses for c in costs])
+    return Rate(name, slope(sizes, [math.log2(c.mean.mean) for c in costs]), ideal.mean)
 
 
 def parse_sizes(text: str) -> list[int]:

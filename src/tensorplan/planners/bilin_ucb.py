@@ -31,31 +31,20 @@ that is independent of those before it, so at most d + 1 are tried.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from tensorplan.access.everywhere import GlobalAccess
-from tensorplan.core import Array, BadInput, BudgetSpent, Certificate, Node, Policy, Refused
-from tensorplan.intervals import Interval, bernstein_radius, hoeffding_radius
-from tensorplan.planners.bilin_constants import BilinConstants, bilin_constants
-from tensorplan.planners.bilin_program import NODES, Hypotheses, Rollouts, greedy
+from tensorplan.core import BadInput, Policy, Refused
 from tensorplan.planners.tensorplan import TensorPlan
 from tensorplan.specs import number, one_of, whole
 
+if TYPE_CHECKING:
+    from tensorplan.planners.bilin_policy import Memory
+
 MODES = ("certified", "paper")
-
-BUDGET = 10**9
-"""Queries that are too many for mode ``paper`` when nobody gave a budget."""
-
-PILOT = 64
-"""m at first."""
-
-SHARPNESS = 2.0
-"""θ_t is excluded when a mean of ℓ is this many radii away from zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +117,8 @@ class Session:
 
     def begin(self, access: GlobalAccess, rng: np.random.Generator) -> Policy:
         """Start an episode with the data of earlier ones; mode ``paper`` starts anew, as printed."""
+        from tensorplan.planners.bilin_policy import CertifiedPolicy, Memory, PrintedPolicy
+
         self.config.fit(access)
         if self.config.mode == "paper":
             return PrintedPolicy(self.config, access)
@@ -137,208 +128,5 @@ class Session:
             )
         self._problem = access.problem_name
         if self._memory is None:
-            self._memory = Memory(Hypotheses(access))
+            self._memory = Memory.of(access)
         return CertifiedPolicy(self.config, access, self._memory)
-
-
-@dataclass(frozen=True, eq=False)
-class Memory:
-    """What holds wherever an episode starts, and what was settled for earlier start states."""
-
-    hypotheses: Hypotheses
-    settled: dict[Any, tuple[Array, Certificate]] = field(default_factory=dict)
-
-
-class GreedyPolicy:
-    """BiLin-UCB at work: the greedy policy of the best hypothesis so far."""
-
-    def __init__(self, config: BiLinUCB, access: GlobalAccess, hypotheses: Hypotheses) -> None:
-        self.config, self.access, self.hypotheses = config, access, hypotheses
-        self.certain = access.deterministic_transitions and access.deterministic_rewards
-        self.low, self.high = access.return_range(0)
-        self.theta: Array = np.zeros(access.dimension)
-        self.mean = -math.inf
-        """The mean return of the policy of ``theta``, as far as it was tried."""
-        self.certificate: Certificate | None = None
-        hypotheses.sol.aim(access.root.phi_v)
-
-    def act(self, node: Node) -> int:
-        """argmax_a <φ_q(s, a), θ>."""
-        return greedy(node, self.theta)
-
-    def _finish(self, plan: Callable[[], str]) -> str:
-        """What ended the planning."""
-        try:
-            return plan()
-        except BudgetSpent:
-            return "budget"
-        except KeyboardInterrupt:
-            return "interrupted"
-
-    def _charge(self, n: int) -> None:
-        """End the planning at the planner's own budget; the access object sees to the other one."""
-        if self.config.budget is not None and n > self.config.budget - self.access.spent:
-            raise BudgetSpent(f"the planner's budget of {self.config.budget:,} queries is spent")
-
-
-class CertifiedPolicy(GreedyPolicy):
-    """Mode ``certified``."""
-
-    def __init__(self, config: BiLinUCB, access: GlobalAccess, memory: Memory) -> None:
-        super().__init__(config, access, memory.hypotheses)
-        delta, key = config.accuracy(access), access.root.key
-        self.upper, self.lower = min(self.high, access.bound), self.low
-        if self.certain:  # (C) and ℓ may be off by the tolerance, at each step
-            self.zeta, self.goal = 0.0, 2 * memory.hypotheses.horizon * memory.hypotheses.loose
-        else:
-            self.zeta, self.goal = delta / (2 * (self.high - self.low)), delta / 2
-        if key is not None and key in memory.settled:
-            self.theta, self.certificate = memory.settled[key]
-            return
-        status = self._finish(self._plan)
-        self.certificate = Certificate(self.upper, self.lower, status, self.zeta)
-        if status == "certified" and key is not None:
-            memory.settled[key] = self.theta, self.certificate
-        if status == "refuted":
-            self.certificate = Certificate(self.high, self.lower, status, self.zeta)
-            certainty = "for certain" if self.certain else f"at confidence {1 - self.zeta:g}"
-            raise self.hypotheses.refutation(access.problem_name, certainty, self)
-
-    def _plan(self) -> str:
-        """Optimism, episodes, and again, until the bounds meet."""
-        while True:
-            found = self.hypotheses.optimum(self._bounded)
-            if found.status == "infeasible":
-                return "refuted"
-            if self._contradicted:
-                self.hypotheses.demand(self.access.root, self.lower)
-                return "refuted" if self.hypotheses.sol.optimum(NODES).status == "infeasible" else "limit"
-            if self._closed and self.mean > -math.inf:  # of a policy that was tried
-                return "certified"
-            theta = self.hypotheses.sol.point() if found.theta is None else found.theta
-            progress = theta is not None and self._evaluate(theta)
-            if self._closed and not self._contradicted and self.mean > -math.inf:
-                return "certified"
-            if not progress:  # time or digits of the branch and bound ran out
-                return "limit"
-
-    def _bounded(self, bound: float) -> None:
-        if bound > -math.inf:
-            self.upper = min(self.upper, bound)
-
-    @property
-    def _closed(self) -> bool:
-        return self.upper - self.lower <= self.goal
-
-    @property
-    def _contradicted(self) -> bool:
-        """Whether more was collected than can be had."""
-        return self.lower > self.upper + (self.goal if self.certain else 0.0)
-
-    def _evaluate(self, theta: Array) -> bool:
-        """m episodes of θ's policy, doubled until it is good enough or its data exclude θ; whether they do."""
-        self.hypotheses.policies += 1
-        t, look, m = self.hypotheses.policies, 0, 1 if self.certain else PILOT
-        promise, rollouts = float(self.access.root.phi_v @ theta), Rollouts(self.access)
-        while True:
-            rollouts.extend(theta, m - rollouts.n, self._charge)
-            look += 1
-            share = self.zeta / (2 * t * (t + 1) * look * (look + 1))
-            mean, low, high = self._value(rollouts, share)
-            if low > self.lower or (low == self.lower and mean > self.mean):
-                self.lower, self.mean, self.theta = low, mean, theta
-            radii = self._radii(m, share)
-            off = np.abs(rollouts.means @ np.concatenate([[1.0], theta]))
-            excluded = self._contradicted or bool((off > SHARPNESS * radii + self.hypotheses.loose).any())
-            kept = promise - low <= self.goal / 2 or self._closed
-            if excluded or self.certain or (kept and high <= self.upper + self.goal):
-                self.hypotheses.learn(rollouts.means, radii)
-                return excluded
-            m *= 2
-
-    def _value(self, rollouts: Rollouts, share: float) -> Interval:
-        """The value of a policy, between bounds each of which holds with probability 1 - share."""
-        mean = rollouts.total / rollouts.n
-        if self.certain:
-            return Interval(mean, mean, mean)
-        variance = max(0.0, rollouts.squares - rollouts.n * mean**2) / (rollouts.n - 1)
-        radius = bernstein_radius(rollouts.n, variance, self.high - self.low, 2 * share)
-        return Interval(mean, max(self.low, mean - radius), min(self.high, mean + radius))
-
-    def _radii(self, m: int, share: float) -> Array:
-        """e_th for all stages, which hold together with probability 1 - share."""
-        horizon = self.hypotheses.horizon
-        if self.certain:
-            return np.zeros(horizon)
-        return np.array([hoeffding_radius(m, self._width(stage), share / horizon) for stage in range(horizon)])
-
-    def _width(self, stage: int) -> float:
-        """The length of the range of R + v*(S_{h+1}), given S_h and A_h; R may depend on S_{h+1}."""
-        access = self.access
-        width = access.reward_range[1] - access.reward_range[0]
-        if not access.deterministic_transitions:
-            low, high = access.return_range(stage + 1)
-            width += min(high, access.bound) - max(low, -access.bound)
-        return width
-
-
-class PrintedPolicy(GreedyPolicy):
-    """Mode ``paper``."""
-
-    def __init__(self, config: BiLinUCB, access: GlobalAccess) -> None:
-        self.constants = _constants(config, access)
-        super().__init__(config, access, Hypotheses(access, self.constants.R))
-        self._announce()
-        status = self._finish(self._plan)
-        if status != "done":
-            self.certificate = Certificate(self.high, self.low, status)
-        if status == "refuted":
-            overridden = ", ".join(self.constants.overridden)
-            certainty = f"if {overridden} are right" if overridden else f"at confidence {1 - self.constants.failure:g}"
-            raise self.hypotheses.refutation(access.problem_name, certainty, self)
-
-    def _plan(self) -> str:
-        """Algorithm 1; where nothing is random one episode stands for m, and a θ that its data allow stays."""
-        for _ in range(self.constants.T):
-            found = self.hypotheses.optimum(lambda bound: None)
-            if found.status == "infeasible":
-                return "refuted"
-            if found.theta is None:
-                return "limit"
-            self.hypotheses.policies += 1
-            rollouts = Rollouts(self.access)
-            rollouts.extend(found.theta, 1 if self.certain else self.constants.m, self._charge)
-            mean = rollouts.total / rollouts.n
-            if mean > self.mean:
-                self.mean, self.theta = mean, found.theta
-            self.hypotheses.learn(rollouts.means)
-            if self.certain and self.hypotheses.agrees(found.theta):
-                break
-        return "done"
-
-    def _announce(self) -> None:
-        """Refuse if the planning may cost too much."""
-        budget = self.access.remaining
-        if self.config.budget is not None:
-            budget = min(budget, self.config.budget - self.access.spent)
-        if not self.certain and self.constants.queries > (BUDGET if budget == math.inf else budget):
-            limit = f"{BUDGET:,} when no budget is given" if budget == math.inf else f"the budget of {budget:,.0f}"
-            raise Refused(
-                f"BiLin-UCB as printed needs {Decimal(self.constants.trajectories):.3g} trajectories, up to "
-                f"{Decimal(self.constants.queries):.3g} queries, more than {limit}; override T, m and R, or use "
-                "mode='certified'"
-            )
-
-
-def _constants(config: BiLinUCB, access: GlobalAccess) -> BilinConstants:
-    """The paper's constants with the overrides; half of δ is for the loss, half for the probability of failure."""
-    if access.reward_range[0] < 0 or access.reward_range[1] > 1:
-        raise Refused(
-            f"BiLin-UCB as printed is for rewards in [0, 1], and problem {access.problem_name!r} has "
-            f"[{access.reward_range[0]:g}, {access.reward_range[1]:g}]"
-        )
-    assert access.horizon is not None
-    delta, horizon = config.accuracy(access), access.horizon
-    failure = min(delta / (2 * horizon), 0.3)
-    overrides: dict[str, Any] = {"T": config.T, "m": config.m, "R": config.R}
-    return bilin_constants(access.dimension, horizon, access.bound, delta / 2, failure, **overrides)

@@ -6,6 +6,11 @@ from typing import Any
 
 from tensorplan.core import BadInput, Planner
 from tensorplan.planners.baselines import Oracle, RandomPlanner
+from tensorplan.planners.bilin_ucb import BiLinUCB
+from tensorplan.planners.confident_lspi import ConfidentLSPI
+from tensorplan.planners.ocp import OCP
+from tensorplan.planners.root_search import RootSearch
+from tensorplan.planners.span import SpanPlanner
 from tensorplan.planners.sparse_sampling import SparseSampling
 from tensorplan.planners.tensorplan import TensorPlan
 from tensorplan.planners.tensorplan_q import TensorPlanQ
@@ -15,8 +20,13 @@ from tensorplan.specs import call, lookup, parse
 PLANNERS: dict[str, type[Any]] = {
     "tensorplan": TensorPlan,
     "tensorplan-q": TensorPlanQ,
+    "ocp": OCP,
+    "span": SpanPlanner,
+    "bilin-ucb": BiLinUCB,
+    "confident-lspi": ConfidentLSPI,
     "uct": UCT,
     "sparse-sampling": SparseSampling,
+    "root-search": RootSearch,
     "random": RandomPlanner,
     "oracle": Oracle,
 }

@@ -8,6 +8,8 @@ from typing import Any
 from tensorplan.core import BadInput
 from tensorplan.game import Cost
 from tensorplan.lab.hardness import Hardness
+from tensorplan.lab.table1 import Curve, Table1
+from tensorplan.lab.table1_rows import Family
 
 
 def hardness_figure(hardness: Hardness, path: str) -> None:
@@ -26,6 +28,45 @@ def hardness_figure(hardness: Hardness, path: str) -> None:
     figure.tight_layout()
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def table1_figure(table: Table1, path: str) -> None:
+    """One panel per row: queries against size, the size on a logarithmic scale where growth is polynomial."""
+    plt = _pyplot()
+    across = min(5, len(table.rows))
+    down = -(-len(table.rows) // across)
+    figure, grid = plt.subplots(down, across, figsize=(3.3 * across, 3.2 * down), squeeze=False)
+    for axes in grid.flat[len(table.rows) :]:
+        axes.axis("off")
+    for axes, result in zip(grid.flat, table.rows, strict=False):
+        exponential = False
+        for part in result.families:
+            for curve in part.curves:
+                _curve(axes, curve, part.family, decides=curve.player == result.best)
+                grown = curve.growth
+                exponential |= curve.player == result.best and grown is not None and grown.verdict == "exponential"
+        row, marks = result.row, {True: "tractable", False: "intractable", None: "open"}
+        axes.set(xlabel="size", yscale="log", xscale="linear" if exponential else "log")
+        axes.set_title(f"{row.number}. {row.members}, A: {row.actions}\n{marks[result.verdict]}", fontsize=9)
+        axes.legend(fontsize=6)
+        axes.grid(alpha=0.3)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("queries")
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def _curve(axes: Any, curve: Curve, family: Family, decides: bool) -> None:
+    sizes, means = [a.size for a in curve.at], [a.queries.mean for a in curve.at]
+    below = [max(0.0, a.queries.mean - max(a.queries.low, 0.3 * a.queries.mean)) for a in curve.at]
+    above = [a.queries.high - a.queries.mean for a in curve.at]
+    label = f"{curve.player}, {family.symbol}" + ("" if curve.sound else " (not sound)")
+    axes.errorbar(
+        sizes, means, yerr=[below, above], marker="o", ms=3, capsize=2, lw=1.5 if decides else 0.7, label=label
+    )
+    if decides and family.forced is not None:
+        axes.plot(sizes, [family.forced(size) or None for size in sizes], "k--", lw=0.8, label="forced, by the theorem")
 
 
 def _bounds(axes: Any, costs: Sequence[Cost]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from rich import box
@@ -15,6 +15,7 @@ from tensorplan.intervals import Interval
 from tensorplan.lab.compare import Comparison
 from tensorplan.lab.hardness import Hardness
 from tensorplan.lab.needs import Need
+from tensorplan.lab.table1 import Curve, RowResult, Table1
 from tensorplan.lab.verify import Verification
 from tensorplan.planners.constants import Constants
 from tensorplan.problems.catalog import Entry
@@ -226,6 +227,73 @@ def attempts_table(hardness: Hardness) -> Table:
             seconds(a.seconds),
         )
     return table
+
+
+def table1_table(table: Table1) -> Table:
+    """For each family of each row: who decides, its cost at the least and the largest size, and how that grows."""
+    out = _table(
+        "Table 1, measured",
+        ["", "class", "planner", "size"],
+        ["queries", "growth", "verdict"],
+        "queries: mean with half of its 95% interval; forced: by the theorem, of any planner;\n"
+        "evidence: of this growth against the other, by Akaike's criterion, in units of e^(1/2);\n"
+        "verdict: measured, and in brackets the paper's",
+    )
+    for result in table.rows:
+        row = result.row
+        out.add_section()
+        about = iter([row.members, f"A = {row.actions}" if row.actions != "any" else "any A", row.source])
+        head = iter([(str(row.number), f"{_mark(result.verdict)} ({_mark(row.paper)})")])
+        for cells in _table1_lines(result):
+            number, verdict = next(head, ("", ""))
+            out.add_row(number, next(about, ""), *cells, verdict)
+        for rest in about:
+            out.add_row("", rest)
+    return out
+
+
+def _table1_lines(result: RowResult) -> Iterator[tuple[str, str, str, str]]:
+    """Planner, size, queries and growth: two lines for each family, and one for what is forced."""
+    for part in result.families:
+        symbol = part.family.symbol
+        for curve in part.curves:
+            if curve.player == result.best:
+                rate, evidence = _grown(curve, symbol)
+                sound = "sound" if curve.sound else "not sound"
+                first, last = (
+                    (f"{symbol} {a.size}".replace(" = ", "="), _share(a.queries)) for a in curve.at[:: _ends(curve)]
+                )
+                yield curve.player, *first, rate
+                yield sound, *last, evidence
+                if part.family.forced is not None:
+                    yield "forced", last[0], brief(part.family.forced(curve.at[-1].size)), ""
+
+
+def _ends(curve: Curve) -> int:
+    return max(1, len(curve.at) - 1)
+
+
+def _share(x: Interval) -> str:
+    """A mean with its half-width in percent."""
+    return brief(x.mean) + (f" ±{100 * x.radius / x.mean:.0f}%" if x.mean and math.isfinite(x.radius) else "")
+
+
+def _grown(curve: Curve, symbol: str) -> tuple[str, str]:
+    """The growth, and the evidence for it."""
+    g = curve.growth
+    if g is None:
+        return "-", ""
+    if g.verdict == "flat":
+        return "none", ""
+    if g.verdict == "exponential":
+        return f"2^({g.doublings.mean:.2f}±{g.doublings.radius:.2f} {symbol})", f"evidence {-g.evidence:.0f}"
+    base = symbol if " " not in symbol else symbol[0]
+    rate = f"{base}^({g.degree.mean:.1f}±{g.degree.radius:.1f})"
+    return rate, f"evidence {g.evidence:.0f}" if g.verdict == "polynomial" else f"undecided, {g.evidence:.0f}"
+
+
+def _mark(verdict: bool | None) -> str:
+    return "?" if verdict is None else "✓" if verdict else "✗"
 
 
 def count(x: Decimal | float) -> str:
