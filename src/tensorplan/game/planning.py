@@ -2,8 +2,8 @@
 
 A query w_1, .., w_L of the game, L < K, is one query of the simulator: at the last step of round L-1, with the action
 that makes the weights w_L.  The MDP goes on unless w_{L-1} is close to w*, case (1), or w_L is, case (2).  Which of the
-two it was is asked once, when it happens.  So what a player of the game spends, up to one query more, a planner
-spends, and the optimal policy is known as soon as w* is.
+two it was is asked by at most two more queries, when it happens.  So what a player of the game spends, up to
+two queries for each reply that is not zero, a planner spends, and the optimal policy is known as soon as w* is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tensorplan.core import END, BadInput, Node, Refused
 from tensorplan.game.game import Answer, Answers, Hit
 from tensorplan.game.packed import Words, unpack
 from tensorplan.game.search import STRATEGIES
-from tensorplan.hypercube import distance
+from tensorplan.hypercube import distance, is_close
 from tensorplan.problems.hard_tree import HardState, HardTree
 from tensorplan.specs import lookup
 
@@ -39,7 +39,7 @@ class SimulatedGame:
         ended, reward = self._ask(path)
         if not ended:
             return Answer(0, 0, 0)
-        if len(path) > 1 and self._ask(path[:-1])[0]:
+        if len(path) > 1 and self._close(path[-2]):
             return Answer(1, 0, 0)
         return Answer(0, 1, int(reward))
 
@@ -59,6 +59,13 @@ class SimulatedGame:
         if not len(answers.U) or not (answers.U[-1] or answers.V[-1]):
             return None
         return Hit(len(answers.U) - 1, Answer(*(int(x[-1]) for x in answers)))
+
+    def _close(self, w: int) -> bool:
+        """Whether w is close to w*: as a first weight if that is legal, else behind -w, unless that is close itself."""
+        if not is_close(w.bit_count(), self.p):
+            return self._ask([w])[0]
+        negative = w ^ ((1 << self.p) - 1)
+        return not self._ask([negative])[0] and self._ask([negative, w])[0]
 
     def _ask(self, path: list[int]) -> tuple[bool, float]:
         """Whether the MDP ends after the rounds of the path, and the reward."""

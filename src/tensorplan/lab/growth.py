@@ -22,7 +22,7 @@ EVIDENCE = 6.0
 """The difference of Akaike's criteria from which a model is chosen: the other is exp(-6/2) = 1/20 as likely."""
 
 FLAT = 1.0
-"""Doublings over the whole range of sizes below which a cost does not grow."""
+"""Doublings over the whole range of sizes: a cost that surely has fewer does not grow."""
 
 EXACT = 1e-6
 """The least standard deviation of log2 cost that is believed."""
@@ -50,8 +50,7 @@ def growth(sizes: Sequence[float], costs: Sequence[float]) -> Growth | None:
     degree, power = _line(np.log2(x), y)
     doublings, exponential = _line(x, y)
     evidence = len(x) * math.log(exponential / power)
-    grown = degree.mean * math.log2(x.max() / x.min())
-    if grown < FLAT and doublings.mean * (x.max() - x.min()) < FLAT:
+    if degree.high * math.log2(x.max() / x.min()) < FLAT and doublings.high * (x.max() - x.min()) < FLAT:
         verdict = "flat"
     elif abs(evidence) < EVIDENCE:
         verdict = "undecided"

@@ -386,7 +386,7 @@ def _row_result(row: Row, points: dict[Unit, Point], quick: bool) -> RowResult:
 def _curve(
     row: Row, number: int, family: Family, player: Player, points: dict[Unit, Point], sizes: Sequence[int]
 ) -> Curve:
-    mine = {u: p for u, p in points.items() if (u.row, u.family, u.player) == (row.number, number, player.name)}
+    mine = {u: points[u] for u in sorted(points) if (u.row, u.family, u.player) == (row.number, number, player.name)}
     at = []
     for size in sorted({u.size for u in mine}):
         here = [p for u, p in mine.items() if u.size == size]
