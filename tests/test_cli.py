@@ -267,3 +267,44 @@ def test_help_and_version(cli):
     assert "compare" in out
     code, out, _ = cli("--version")
     assert (code, out.split()[0]) == (0, "tensorplan,")
+
+
+def test_table1_prints_verdicts_from_measurements(cli, tmp_path):
+    book, picture = tmp_path / "book", tmp_path / "table.png"
+    code, out, err = cli(
+        "table1", "--quick", "--rows", "4", "--workers", "1", "--out", str(book), "--plot", str(picture)
+    )
+    assert (code, err) == (0, "")
+    assert "✗ (✗)" in out
+    assert "evidence" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    code, out, _ = cli("table1", "--quick", "--rows", "4", "--out", str(book), "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert data["agrees"] is True
+    (row,) = data["rows"]
+    assert (row["row"], row["verdict"], row["planner"]) == (4, False, "root-search")
+    (family,) = row["families"]
+    (planner,) = family["planners"]
+    assert planner["sound"]
+    assert planner["growth"]["verdict"] == "exponential"
+    assert all(family["forced"][str(at["size"])] < at["queries"]["mean"] for at in planner["at"])
+
+
+def test_table1_is_told_of_rows_that_do_not_exist(cli, tmp_path):
+    for rows in ("11", "0", "one", "1,,2"):
+        code, out, err = cli("table1", "--rows", rows)
+        assert (code, out) == (2, "")
+        assert len(err.splitlines()) == 1
+    diary = tmp_path / "diary"
+    diary.write_text("dear diary\n")
+    code, _, err = cli("table1", "--quick", "--rows", "4", "--out", str(diary))
+    assert code == 2
+    assert "does not hold measurements" in err
+
+
+def test_the_list_does_not_load_the_compiler():
+    program = "import sys; from tensorplan.cli import app; app(['list'], standalone_mode=False); "
+    program += "sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0

@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tensorplan.core import Access, BadInput, Policy, Refused
-from tensorplan.planners import certified, exact
-from tensorplan.planners.paper import PaperPolicy
-from tensorplan.planners.trace import Callback
 from tensorplan.specs import number, one_of, truth, whole
+
+if TYPE_CHECKING:  # the modes load the optimiser, and are imported when one of them is begun
+    from tensorplan.planners import certified, exact
+    from tensorplan.planners.trace import Callback
 
 MODES = ("auto", "exact", "certified", "paper")
 CONSTANTS = ("n1", "n2", "n3", "c", "zeta")
@@ -144,6 +145,9 @@ class Session:
 
     def begin(self, access: Access, rng: np.random.Generator) -> Policy:
         """Start an episode with what earlier ones have measured; mode ``paper`` starts anew, as printed."""
+        from tensorplan.planners import certified, exact
+        from tensorplan.planners.paper import PaperPolicy
+
         mode = self.config.fit(access)
         if mode == "paper":
             return PaperPolicy(self.config, access)

@@ -8,15 +8,17 @@ linear v*. At time t >= 1 the state of M̄ is (S_{t-1}, A_{t-1}).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tensorplan.access.delayed import DelayedAccess
 from tensorplan.core import Access, Certificate, Node, NotRealizable, Policy
 from tensorplan.planners.tensorplan import Session, TensorPlan
-from tensorplan.planners.trace import Trace
 from tensorplan.problems.delayed import LENGTHENED
+
+if TYPE_CHECKING:
+    from tensorplan.planners.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

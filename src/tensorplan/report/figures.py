@@ -46,7 +46,12 @@ def table1_figure(table: Table1, path: str) -> None:
                 grown = curve.growth
                 exponential |= curve.player == result.best and grown is not None and grown.verdict == "exponential"
         row, marks = result.row, {True: "tractable", False: "intractable", None: "open"}
-        axes.set(xlabel="size", yscale="log", xscale="linear" if exponential else "log")
+        sizes = sorted({a.size for part in result.families for curve in part.curves for a in curve.at})
+        axes.set(yscale="log", xscale="linear" if exponential else "log")
+        axes.set_xlabel(", ".join(dict.fromkeys(part.family.symbol for part in result.families)))
+        if not exponential:
+            axes.set_xticks(sizes, [str(size) for size in sizes], fontsize=7)
+            axes.minorticks_off()
         axes.set_title(f"{row.number}. {row.members}, A: {row.actions}\n{marks[result.verdict]}", fontsize=9)
         axes.legend(fontsize=6)
         axes.grid(alpha=0.3)
