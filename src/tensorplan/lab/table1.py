@@ -75,7 +75,9 @@ class AtSize:
     queries: Interval
     loss: Interval
     sound: bool
+    runs: int
     refuted: int
+    """Runs in which the planner found that the problem is not of its class."""
 
 
 @dataclass(frozen=True)
@@ -392,7 +394,8 @@ def _curve(
         here = [p for u, p in mine.items() if u.size == size]
         loss = student([p.loss for p in here])
         sound = loss.high <= family.delta + SLACK * (1 + family.delta)
-        at.append(AtSize(size, student([p.queries for p in here]), loss, sound, sum(p.refuted for p in here)))
+        queries, refuted = student([p.queries for p in here]), sum(p.refuted for p in here)
+        at.append(AtSize(size, queries, loss, sound, len(here), refuted))
     grown = growth([u.size for u in mine], [p.queries for p in mine.values()])
     return Curve(player.name, {a.size for a in at} >= set(sizes), tuple(at), grown)
 

@@ -135,6 +135,7 @@ def _random(
     quick: tuple[int, ...],
     full: tuple[int, ...],
     seeds: tuple[int, int] = (6, 12),
+    beside: tuple[Player, ...] = (),
     **options: Any,
 ) -> Family:
     """Random layered problems with Bernoulli rewards and, unless said otherwise, random steps; parameters grow."""
@@ -144,7 +145,7 @@ def _random(
         f"random layered, {shape}",
         " = ".join(NAMES[name] for name in grows),
         partial(_layered, grows=grows, **fixed),
-        (_planner(planner, delta=0.5),),
+        (_planner(planner, delta=0.5), *beside),
         delta=0.5,
         quick=quick,
         full=full,
@@ -178,6 +179,8 @@ def _nothing_random(grows: tuple[str, ...], quick: tuple[int, ...], full: tuple[
 
 QSTAR: dict[str, Any] = {"features": "q", "branching": 1}
 REACH: dict[str, Any] = {"features": "vq", "reach": True}
+BESIDE = (Player("bilin-ucb", partial(make_planner, "bilin-ucb", delta=0.5), (2, 4, 8), 4),)
+"""What BiLin-UCB makes of instances that are realizable at reachable states only."""
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -245,6 +248,6 @@ ROWS: tuple[Row, ...] = (
         "O(1)",
         "v*/q* reach",
         True,
-        (_rich("tensorplan", **REACH), _long("tensorplan", **REACH)),
+        (_rich("tensorplan", **REACH), _long("tensorplan", beside=BESIDE, **REACH)),
     ),
 )

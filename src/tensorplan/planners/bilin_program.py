@@ -143,7 +143,7 @@ class Hypotheses:
         ways = [f"eta={smallest:.4g}"] + ([] if larger is None else [f"B={larger:.4g}"])
         return NotRealizable(
             f"problem {problem!r} is not v*/q*-realizable with B={self.sol.radius:g} ({certainty}): no parameter "
-            f"{where}agrees with the rollouts; {' or '.join(ways)} would explain it; BiLin-UCB needs both maps to be "
+            f"{where}agrees with the rollouts; at least {' or '.join(ways)} is needed; BiLin-UCB needs both maps to be "
             "right at every state, reachable or not, TensorPlan at reachable ones only",
             [(place.stage, place.state) for place in states],
             smallest,

@@ -262,17 +262,14 @@ def _table1_lines(result: RowResult) -> Iterator[tuple[str, str, str, str]]:
             if curve.player == result.best:
                 rate, evidence = _grown(curve, symbol)
                 sound = "sound" if curve.sound else "not sound"
-                first, last = (
-                    (f"{symbol} {a.size}".replace(" = ", "="), _share(a.queries)) for a in curve.at[:: _ends(curve)]
-                )
+                short = symbol.replace(" = ", "=")
+                first, last = ((f"{short} {a.size}", _share(a.queries)) for a in (curve.at[0], curve.at[-1]))
                 yield curve.player, *first, rate
                 yield sound, *last, evidence
                 if part.family.forced is not None:
                     yield "forced", last[0], brief(part.family.forced(curve.at[-1].size)), ""
-
-
-def _ends(curve: Curve) -> int:
-    return max(1, len(curve.at) - 1)
+            elif refuted := sum(a.refuted for a in curve.at):
+                yield curve.player, "", f"{refuted} of {sum(a.runs for a in curve.at)}", "refuted"
 
 
 def _share(x: Interval) -> str:
