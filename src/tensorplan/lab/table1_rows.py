@@ -159,7 +159,7 @@ def _long(planner: str, **options: Any) -> Family:
 
 
 def _rich(planner: str, **options: Any) -> Family:
-    return _random(planner, ("d",), (2, 4, 8, 16), (2, 4, 8, 12, 16, 20), (10, 12), **options)
+    return _random(planner, ("d",), (2, 4, 8, 16), (2, 4, 8, 12, 16, 20), (20, 12), **options)
 
 
 def _nothing_random(grows: tuple[str, ...], quick: tuple[int, ...], full: tuple[int, ...], **options: Any) -> Family:

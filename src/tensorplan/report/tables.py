@@ -237,8 +237,8 @@ def table1_table(table: Table1) -> Table:
         "Table 1, measured",
         ["", "class", "planner", "size"],
         ["queries", "growth", "verdict"],
-        "queries: mean, half of its 95% interval; forced: of any planner, by the theorem\n"
-        "evidence: difference of Akaike's criteria; at 6 the other growth is 1/20 as likely\n"
+        "queries: mean, half of its 95% interval; forced: by the theorem\n"
+        "evidence: Akaike's, for this growth; at 6 the other is 1/20 as likely\n"
         "verdict: measured, and in brackets the paper's",
     )
     for result in table.rows:
