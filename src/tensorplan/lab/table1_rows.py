@@ -155,7 +155,7 @@ def _random(
 
 
 def _long(planner: str, **options: Any) -> Family:
-    return _random(planner, ("horizon",), (2, 4, 8, 16), (2, 4, 8, 16, 24), (8, 12), **options)
+    return _random(planner, ("horizon",), (2, 4, 8, 16), (2, 4, 8, 16, 24), (8, 6), **options)
 
 
 def _rich(planner: str, **options: Any) -> Family:
