@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be
     from tensorplan.lab.compare import Comparison
     from tensorplan.lab.hardness import Hardness
     from tensorplan.lab.needs import Need
+    from tensorplan.lab.statistics import Standing
     from tensorplan.lab.table1 import Curve, RowResult, Table1
     from tensorplan.lab.verify import Verification
     from tensorplan.planners.constants import Constants
@@ -289,6 +290,33 @@ def _grown(curve: Curve, symbol: str) -> tuple[str, str]:
     base = symbol if " " not in symbol else symbol[0]
     rate = f"{base}^({g.degree.mean:.1f}±{g.degree.radius:.1f})"
     return rate, f"evidence {g.evidence:.0f}" if g.verdict == "polynomial" else f"undecided, {g.evidence:.0f}"
+
+
+def standings_table(standings: Sequence[Standing], runs: int) -> Table:
+    """A sweep in a few lines: one per planner."""
+    table = _table(
+        f"{runs} run{'s' * (runs != 1)}",
+        ["planner"],
+        ["regret/|v*|", "queries", "secs", "certified", "failed"],
+        "interquartile means with 95% bootstrap intervals; secs: median",
+    )
+    for s in standings:
+        table.add_row(
+            s.planner,
+            _in_brackets(s.regret),
+            _in_brackets(s.queries),
+            "-" if s.seconds is None else seconds(s.seconds),
+            f"{s.certified}/{s.brackets}" if s.brackets else "-",
+            f"{s.failed}/{s.runs}",
+        )
+    return table
+
+
+def _in_brackets(x: Interval | None) -> str:
+    """``mean [low, high]``."""
+    if x is None:
+        return "-"
+    return f"{number(x.mean, 3)} [{number(x.low, 2)}, {number(x.high, 2)}]"
 
 
 def _mark(verdict: bool | None) -> str:
