@@ -13,12 +13,15 @@ demo: $(VENV)/core.stamp
 	$(BIN)/tensorplan compare layered/4x10 --planners tensorplan,uct,sparse-sampling,random,oracle --seeds 10
 	$(BIN)/tensorplan plan layered-stochastic/2x3 --delta 0.5
 	$(BIN)/tensorplan constants --A 2 --d 3 --H 5 --delta 0.5 --B 1
+	$(BIN)/tensorplan sweep examples/sweep.yaml --out demo --resume
+	$(BIN)/tensorplan trace hanoi/4 --out demo/trace.html
+	@echo "a page on the sweep: $$($(BIN)/tensorplan report demo)"
 
 test: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -c 'from tensorplan.optimism import Program, solve; solve(Program([1.0], 1.0))'  # compile once
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto -rs
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks

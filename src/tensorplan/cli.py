@@ -338,6 +338,117 @@ def table1(
     return DONE if result.agrees and result.stopped is None else FAILED
 
 
+@app.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.option("--out", required=True, type=click.Path(file_okay=False), help="The folder of the results.")
+@click.option("--resume", is_flag=True, help="Go on with what is in the folder.")
+@click.option("--engine", default="local", show_default=True, type=click.Choice(["local", "ray"]), help="Where to run.")
+@click.option("--workers", default=None, type=click.IntRange(min=1), help="Units at a time.  [default: processors]")
+@click.option("--address", default=None, help="Of a running Ray cluster.")
+@click.option("--export", default=None, type=click.Path(dir_okay=False), help="Write the rows to .csv or .parquet.")
+@as_json
+def sweep(
+    file: str,
+    out: str,
+    resume: bool,
+    engine: str,
+    workers: int | None,
+    address: str | None,
+    export: str | None,
+    as_json: bool,
+) -> int:
+    """Run problems x planners x seeds from a YAML file; survives anything."""
+    from tensorplan.lab.suites import Suite
+    from tensorplan.lab.sweeps import Progress
+    from tensorplan.lab.sweeps import sweep as run_sweep
+
+    suite = Suite.read(file)
+    with _progress(len(suite.units())) as show:
+
+        def tell(p: Progress) -> None:
+            left = "" if p.remaining is None else f", {p.remaining:,.0f} s left"
+            show(p.done, f"{p.rate:.2f} units/s{left}, {p.failures} failed")
+
+        store = run_sweep(suite, out, engine=engine, workers=workers, address=address, resume=resume, progress=tell)
+    with store:
+        rows = store.rows()
+        if export is not None:
+            store.export(export)
+        if as_json:
+            _print_json({"folder": out, "stopped": store.stopped, "rows": rows})
+        else:
+            from tensorplan.lab.statistics import standings
+            from tensorplan.report.tables import standings_table
+
+            _console().print(standings_table(standings(rows), len(rows)))
+        if store.stopped:
+            return _complain(
+                f"interrupted; what is finished is kept: tensorplan sweep {file} --out {out} --resume", FAILED
+            )
+    return DONE
+
+
+@app.command()
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
+@click.option("--out", default=None, type=click.Path(dir_okay=False), help="The page.  [default: DIR/report.html]")
+@as_json
+def report(folder: str, out: str | None, as_json: bool) -> int:
+    """Write one page on a sweep: tables, pictures, every run; it needs no network."""
+    from pathlib import Path
+
+    from tensorplan.lab.store import Store
+    from tensorplan.report.page import write_report
+
+    with Store.open(folder) as store:
+        path = write_report(store, out or Path(folder) / "report.html")
+        if as_json:
+            from tensorplan.lab.statistics import comparisons, standings
+
+            rows = store.rows()
+            numbers = {"standings": standings(rows), "comparisons": comparisons(rows)}
+            _print_json({"report": str(path), "runs": len(rows), **numbers})
+        else:
+            click.echo(str(path))
+    return DONE
+
+
+@app.command()
+@click.argument("problem")
+@click.option("--out", default=None, type=click.Path(dir_okay=False, writable=True), help="Where to write the page.")
+@click.option("--delta", default=None, type=float, help="The loss to aim for.")
+@seed
+@as_json
+def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json: bool) -> int:
+    """Run TensorPlan and write a page that steps through what it did, for a browser."""
+    from tensorplan.core import NotRealizable
+    from tensorplan.loop import run
+    from tensorplan.planners.tensorplan import TensorPlan
+    from tensorplan.problems.catalog import instance
+    from tensorplan.report.trace_page import write_trace_page
+
+    if out is None and not as_json:
+        raise click.UsageError("say where the page shall go (--out x.html), or ask for the trace itself (--json)")
+    task, refuted = instance(problem, seed), None
+    with _progress(1) as show:
+        config = _configured(TensorPlan(), delta, True, lambda text: show(0, text))
+        try:
+            played = run(task, config, seed=seed)
+        except NotRealizable as error:
+            if error.run is None or not error.run.episodes:
+                raise
+            played, refuted = error.run, error
+    recorded = played.episodes[0].trace
+    if out is not None:
+        path = write_trace_page(task.name, recorded, out)
+        n = len(recorded.iterations)
+        click.echo(f"{n} step{'' if n == 1 else 's'}: {path.resolve().as_uri()}", err=True)
+    if as_json:
+        _print_json({"problem": task.name, "planner": played.planner, "seed": seed, "trace": recorded})
+    if refuted is not None:
+        raise refuted
+    return _interrupted() if played.interrupted else DONE
+
+
 def _whole_numbers(option: str, text: str) -> list[int]:
     from tensorplan.core import BadInput
 
