@@ -9,6 +9,7 @@ import dataclasses
 import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -361,13 +362,14 @@ def sweep(
     from tensorplan.lab.suites import Suite
     from tensorplan.lab.sweeps import Progress
     from tensorplan.lab.sweeps import sweep as run_sweep
+    from tensorplan.report.tables import so_far_table, standings_table
 
     suite = Suite.read(file)
     with _progress(len(suite.units())) as show:
 
         def tell(p: Progress) -> None:
             left = "" if p.remaining is None else f", {p.remaining:,.0f} s left"
-            show(p.done, f"{p.rate:.2f} units/s{left}, {p.failures} failed")
+            show(p.done, f"{p.rate:.2f} runs/s{left}, {p.failures} failed", lambda: so_far_table(p.rows))
 
         store = run_sweep(suite, out, engine=engine, workers=workers, address=address, resume=resume, progress=tell)
     with store:
@@ -378,7 +380,6 @@ def sweep(
             _print_json({"folder": out, "stopped": store.stopped, "rows": rows})
         else:
             from tensorplan.lab.statistics import standings
-            from tensorplan.report.tables import standings_table
 
             _console().print(standings_table(standings(rows), len(rows)))
         if store.stopped:
@@ -575,15 +576,30 @@ def _console(stderr: bool = False) -> Console:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[int, str], None]]:
-    """A progress bar on stderr where that is a terminal; yields show(done, text)."""
+def _progress(total: int) -> Iterator[Callable[..., None]]:
+    """A progress bar on stderr where that is a terminal; yields show(done, text).
+
+    A third argument makes something to show below, and is called once a second at most.
+    """
     console = _console(stderr=True)
     if not console.is_terminal:
-        yield lambda done, text: None
+        yield lambda done, text, below=None: None
         return
+    from rich.console import Group
+    from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done, text: bar.update(task, completed=done, description=text)
+    bar = Progress(*columns, console=console)
+    task = bar.add_task("", total=total)
+    with Live(bar, console=console, transient=True) as live:
+        drawn = -1.0
+
+        def show(done: int, text: str, below: Callable[[], Any] | None = None) -> None:
+            nonlocal drawn
+            bar.update(task, completed=done, description=text)
+            if below is not None and time.monotonic() - drawn >= 1:
+                live.update(Group(bar, below()))
+                drawn = time.monotonic()
+
+        yield show

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from statistics import median
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be
     from tensorplan.lab.hardness import Hardness
     from tensorplan.lab.needs import Need
     from tensorplan.lab.statistics import Standing
+    from tensorplan.lab.store import RunRow
     from tensorplan.lab.table1 import Curve, RowResult, Table1
     from tensorplan.lab.verify import Verification
     from tensorplan.planners.constants import Constants
@@ -309,6 +311,21 @@ def standings_table(standings: Sequence[Standing], runs: int) -> Table:
             f"{s.certified}/{s.brackets}" if s.brackets else "-",
             f"{s.failed}/{s.runs}",
         )
+    return table
+
+
+def so_far_table(rows: Iterable[RunRow]) -> Table:
+    """A sweep under way: one line per planner, with medians of the runs that are done."""
+    table = _table("So far", ["planner"], ["done", "failed", "regret", "queries", "secs"], "medians")
+    by_planner: dict[str, list[RunRow]] = {}
+    for row in rows:
+        by_planner.setdefault(row.planner, []).append(row)
+    for planner, mine in by_planner.items():
+        done = [row for row in mine if row.done]
+        columns = ([r.regret for r in done], [r.queries for r in done], [r.seconds for r in done])
+        known = [[x for x in column if x is not None] for column in columns]
+        cells = [number(median(column), 3) if column else "-" for column in known]
+        table.add_row(planner, str(len(done)), str(len(mine) - len(done)), *cells)
     return table
 
 
