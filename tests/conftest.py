@@ -1,3 +1,4 @@
+import signal
 import sys
 from pathlib import Path
 
@@ -7,3 +8,8 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "optimism")]
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
+
+
+def pytest_configure():
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background; tests of Ctrl-C need it
+        signal.signal(signal.SIGINT, signal.default_int_handler)

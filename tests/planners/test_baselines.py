@@ -51,8 +51,14 @@ def test_random_actions_are_uniform():
 def test_every_planner_keeps_the_contract(name, features):
     steps = {"branching": 3 if features == "random steps" else 1, "noise": features != "deterministic"}
     task = tp.make("layered", actions=2, d=3, states=4, horizon=3, features="vq", **steps)
-    if name == "tensorplan-q" and features == "random steps":
-        with pytest.raises(tp.Refused, match="an open question"):
+    refusals = {
+        "tensorplan-q": ("an open question", features == "random steps"),
+        "ocp": ("OCP is for deterministic problems", features != "deterministic"),
+        "span": ("SpanPlanner is for deterministic problems", features != "deterministic"),
+    }
+    sentence, refused = refusals.get(name, ("", False))
+    if refused:
+        with pytest.raises(tp.Refused, match=sentence):
             check_planner(make_planner(name), task)
     else:
         check_planner(make_planner(name), task)
