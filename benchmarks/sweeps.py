@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,11 +26,11 @@ from tensorplan.lab.store import RunRow, Store
 from tensorplan.lab.suites import Suite
 from tensorplan.lab.sweeps import sweep
 
-CPU_BOUND = Suite(("layered/2x4",), ("uct:simulations=10000",), tuple(range(16)))
+CPU_BOUND = Suite(("layered/2x4",), ("uct:simulations=16000",), tuple(range(16)))
 KILLED = """\
 problems: [hanoi/3, hanoi/4, "layered/2x3:states=10"]
 planners: [random, tensorplan, {uct: {simulations: [20, 200]}}]
-seeds: 12
+seeds: 40
 """
 SWEEP = """
 import sys
@@ -122,7 +123,8 @@ def kills(count: int = 50) -> None:
                 time.sleep(dice.uniform(0.05, 1.5))
             during += process.poll() is None
             if number % 2:
-                os.killpg(process.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has just ended
+                    os.killpg(process.pid, signal.SIGKILL)
             else:
                 process.kill()
             process.wait()

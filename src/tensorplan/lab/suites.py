@@ -114,11 +114,15 @@ class Suite:
 
     def units(self) -> list[Unit]:
         """All units, each once: problem by problem, planner by planner, seed by seed."""
+        return list(self._units)
+
+    @cached_property
+    def _units(self) -> tuple[Unit, ...]:
         found: dict[str, Unit] = {}
         for problem, planner, seed in itertools.product(self.problems, self.planners, self.seeds):
             unit = Unit(problem, planner, seed, self.episodes, self.budget, self.max_steps, self.trace)
             found.setdefault(unit.id, unit)
-        return list(found.values())
+        return tuple(found.values())
 
     def as_json(self) -> str:
         """The suite as text."""
