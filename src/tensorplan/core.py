@@ -165,8 +165,8 @@ class Problem:
 
     ``phi_v(state, stage)`` has shape (d,), ``phi_q(state, stage)`` shape (A, d), all norms at most 1.  Neither
     is ever called at END, where features are zero.  When the horizon is None nothing may depend on time,
-    and the stage is always 0.  ``solution``, ``theta`` (θ*) and ``eta`` (by how much it misses, in sup norm) are for
-    judges and tests.
+    and the stage is always 0.  With ``discount`` γ < 1 the optimal values are those of the return Σ_t γ^t R_t.
+    ``solution``, ``theta`` (θ*) and ``eta`` (by how much it misses, in sup norm) are for judges and tests.
     """
 
     mdp: MDP
@@ -177,6 +177,7 @@ class Problem:
     solution: Solution | None = field(default=None, kw_only=True, repr=False)
     theta: Array | None = field(default=None, kw_only=True, repr=False)
     eta: float = field(default=0.0, kw_only=True)
+    discount: float = field(default=1.0, kw_only=True)
 
     horizon: int | None = field(init=False)
     actions: int = field(init=False)
@@ -194,6 +195,8 @@ class Problem:
             raise ProblemError(f"{where}: give phi_v, phi_q, or both; neither feature map was given")
         if not (_is_number(self.bound) and 0 < self.bound < math.inf):
             raise ProblemError(f"{where}: the bound B must be a positive number, got {self.bound!r}")
+        if not (_is_number(self.discount) and 0 < self.discount <= 1):
+            raise ProblemError(f"{where}: the discount must be above 0 and at most 1, got {self.discount!r}")
         horizon = mdp.horizon
         if horizon is not None and not (_is_whole(horizon) and horizon > 0):
             raise ProblemError(f"{where}: the horizon must be a positive whole number or None, got {horizon!r}")
@@ -235,8 +238,8 @@ class Problem:
         return END if self.next_stage(stage) == self.horizon else following
 
     def return_range(self, stage: int = 0) -> tuple[float, float]:
-        """The range of the total reward from ``stage`` on, early END included."""
-        return return_range(self.reward_range, self.horizon, stage)
+        """The range of the return from ``stage`` on, early END included."""
+        return return_range(self.reward_range, self.horizon, stage, self.discount)
 
     def state_features(self, state: State, stage: int) -> Array:
         """φ_v(state), checked: (d,), finite, norm <= 1; zero at END."""
@@ -361,6 +364,7 @@ class Access(Protocol):
     reward_range: tuple[float, float]
     deterministic_transitions: bool
     deterministic_rewards: bool
+    discount: float
     bound: float
     dimension: int
     has_phi_v: bool
@@ -378,8 +382,8 @@ class Access(Protocol):
     def remaining(self) -> float:
         """Queries left in the budget; ``inf`` without one."""
 
-    def return_range(self, stage: int, discount: float = 1.0) -> tuple[float, float]:
-        """The range of the (discounted) total reward from ``stage`` on."""
+    def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
+        """The range of the return from ``stage`` on, with the problem's discount or another one."""
 
     def query(self, node: Node, action: int, n: int = 1) -> Sequence[Outcome]:
         """Ask for n samples of (reward, next) at a node issued before."""
@@ -455,14 +459,15 @@ class Episode:
     stopped: str
     """Why it ended: ``"end"`` (END or the horizon), ``"budget"``, ``"max_steps"`` or ``"interrupted"``."""
     seconds: float
+    discount: float = 1.0
     certificate: Certificate | None = None
     trace: Any = None
     """What the planner recorded of its planning, where it was asked to."""
 
     @property
     def total_reward(self) -> float:
-        """The return of the episode."""
-        return math.fsum(self.rewards)
+        """The return of the episode, Σ_t γ^t R_t."""
+        return math.fsum(self.discount**t * reward for t, reward in enumerate(self.rewards))
 
     @property
     def steps(self) -> int:

@@ -146,6 +146,7 @@ class _Table:
             queries=tuple(self.queries),
             stopped=self.stopped,
             seconds=time.perf_counter() - self.began,
+            discount=self.problem.discount,
             certificate=getattr(self.policy, "certificate", None),
             trace=getattr(self.policy, "trace", None),
         )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorplan.core import BadInput
+from tensorplan.core import BadInput, Refused
 
 T = TypeVar("T")
 
@@ -104,3 +104,9 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     if value in choices:
         return str(value)
     raise BadInput(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def undiscounted(who: str, problem: str, discount: float) -> None:
+    """Refuse a discounted problem."""
+    if discount != 1:
+        raise Refused(f"{who} is for undiscounted problems, and problem {problem!r} has the discount {discount:g}")

@@ -75,13 +75,16 @@ class DelayedAccess:
     """A planner's window on M̄ in one episode of M (see :class:`tensorplan.core.Access`)."""
 
     def __init__(self, access: Access) -> None:
-        refuse_unless_delayable(access.problem_name, access.has_phi_q, access.deterministic_transitions)
+        refuse_unless_delayable(
+            access.problem_name, access.has_phi_q, access.deterministic_transitions, access.discount
+        )
         self.problem_name = f"delayed {access.problem_name}"
         self.horizon = None if access.horizon is None else access.horizon + 1
         self.actions = access.actions
         self.reward_range = with_zero(access.reward_range)
         self.deterministic_transitions = True
         self.deterministic_rewards = access.deterministic_rewards
+        self.discount = 1.0
         self.bound = LENGTHENED * access.bound
         self.dimension = access.dimension + 1
         self.has_phi_v = True
@@ -101,9 +104,10 @@ class DelayedAccess:
         """Queries of M left in the budget; ``inf`` without one."""
         return self._access.remaining
 
-    def return_range(self, stage: int, discount: float = 1.0) -> tuple[float, float]:
-        """The range of the (discounted) total reward from ``stage`` on; the first step pays nothing."""
-        return return_range(self.reward_range, self.horizon, stage if self.horizon is None else max(stage, 1), discount)
+    def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
+        """The range of the return from ``stage`` on; the first step pays nothing."""
+        first = stage if self.horizon is None else max(stage, 1)
+        return return_range(self.reward_range, self.horizon, first, 1.0 if discount is None else discount)
 
     def pair(self, node: Any, action: int) -> DelayedNode:
         """The node of M̄ for ``action`` about to be executed in a node of M."""

@@ -139,6 +139,7 @@ class LocalAccess:
         self.reward_range = problem.reward_range
         self.deterministic_transitions = problem.deterministic_transitions
         self.deterministic_rewards = problem.deterministic_rewards
+        self.discount = problem.discount
         self.bound = problem.bound
         self.dimension = problem.dimension
         self.has_phi_v = problem.phi_v is not None
@@ -168,9 +169,9 @@ class LocalAccess:
         """Queries left in the budget; ``inf`` without one."""
         return self._meter.remaining
 
-    def return_range(self, stage: int, discount: float = 1.0) -> tuple[float, float]:
-        """The range of the (discounted) total reward from ``stage`` on."""
-        return return_range(self.reward_range, self.horizon, stage, discount)
+    def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
+        """The range of the return from ``stage`` on, with the problem's discount or another one."""
+        return return_range(self.reward_range, self.horizon, stage, self.discount if discount is None else discount)
 
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
         """n samples of (reward, next) at a node issued before, charged as n queries."""

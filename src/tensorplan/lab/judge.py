@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -116,14 +117,24 @@ def exact_loss(problem: Problem, planner: Planner, seed: int = 0) -> float | Non
     solution = exact_solution(problem)
     if isinstance(mdp, TabularMDP):
         table = [[policy.act(access._admit(s, h)) for s in mdp.states(h)] for h in range(mdp.horizon or 1)]
-        values = evaluate_tabular(mdp, table).v[0]
+        values = evaluate_tabular(problem, table).v[0]
         return float(sum(w * (solution.value(s, 0) - values[s]) for s, w in starts or []))
-    state, stage, total, seen = start, 0, 0.0, set()
+    state, stage, discount = start, 0, problem.discount
+    rewards: list[float] = []
+    seen: dict[Any, int] = {}
     while state is not END:
-        if (stage, state) in seen:
-            raise BadInput(f"the policy of {planner!r} goes in circles at state {state!r}: it has no value")
-        seen.add((stage, state))
+        first = seen.setdefault((stage, state), len(rewards))
+        if first < len(rewards):  # a circle, for ever
+            if discount == 1:
+                raise BadInput(f"the policy of {planner!r} goes in circles at state {state!r}: it has no value")
+            return solution.value(start, 0) - _total(rewards, discount) - (
+                discount ** len(rewards) * _total(rewards[first:], discount) / (1 - discount ** (len(rewards) - first))
+            )
         reward, following = mdp.step(state, policy.act(access._admit(state, stage)), streams[0])
-        total += reward
+        rewards.append(reward)
         state, stage = problem.arrive(following, stage), problem.next_stage(stage)
-    return solution.value(start, 0) - total
+    return solution.value(start, 0) - _total(rewards, discount)
+
+
+def _total(rewards: list[float], discount: float) -> float:
+    return math.fsum(discount**t * reward for t, reward in enumerate(rewards))

@@ -70,7 +70,7 @@ def exact_solution(problem: Problem) -> Solution:
     if problem.solution is not None:
         return problem.solution
     if isinstance(problem.mdp, TabularMDP):
-        return solve_tabular(problem.mdp)
+        return solve_tabular(problem)
     if problem.deterministic:
         return explore(problem)
     raise Refused(

@@ -39,7 +39,7 @@ import numpy as np
 from tensorplan.access.everywhere import GlobalAccess
 from tensorplan.core import BadInput, Policy, Refused
 from tensorplan.planners.tensorplan import TensorPlan
-from tensorplan.specs import number, one_of, whole
+from tensorplan.specs import number, one_of, undiscounted, whole
 
 if TYPE_CHECKING:
     from tensorplan.planners.bilin_policy import Memory
@@ -94,6 +94,7 @@ class BiLinUCB:
                 raise Refused(f"{name} has no {feature}: BiLin-UCB needs phi_v and phi_q")
         if access.horizon is None:
             raise Refused(f"{name} has no horizon, which BiLin-UCB needs")
+        undiscounted("BiLin-UCB", access.problem_name, access.discount)
         try:
             access.states(0)
         except Refused as error:

@@ -45,7 +45,7 @@ from tensorplan.core import (
     Refused,
     TensorplanError,
 )
-from tensorplan.specs import number, whole
+from tensorplan.specs import number, undiscounted, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +79,7 @@ class ConfidentLSPI:
             raise Refused(f"confident LSPI plans with phi_q, and {name} has none")
         if access.horizon is None:
             raise Refused(f"confident LSPI needs a horizon, and {name} has none")
+        undiscounted("confident LSPI", access.problem_name, access.discount)
         return GreedyPolicy(self, access, access.horizon)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from tensorplan.core import END, Access, BadInput, BudgetSpent, Certificate, Node, Planner, Refused
+from tensorplan.specs import undiscounted
 
 ROUNDING = 1e-12
 """By how much, relative to 1 + B, equations may be off, since features and rewards are floats."""
@@ -35,6 +36,7 @@ def refuse_unless_deterministic(access: Access, planner: str) -> None:
             raise Refused(f"{planner} is for deterministic problems, and {name} does not declare deterministic {what}")
     if access.horizon is None:
         raise Refused(f"{planner} rolls out whole episodes: {name} has no horizon")
+    undiscounted(planner, access.problem_name, access.discount)
 
 
 class Step(NamedTuple):

@@ -13,7 +13,7 @@ from tensorplan.specs import whole
 
 @dataclass(frozen=True, kw_only=True)
 class SparseSampling:
-    """q̂_h(s,a) = mean over ``width`` samples of R + max_a' q̂_{h+1}(S',a'); act greedily.
+    """q̂_h(s,a) = mean over ``width`` samples of R + γ max_a' q̂_{h+1}(S',a'); act greedily.
 
     Up to (A·width)^(H-h) queries per call; fewer where sampled states coincide, since within a call every state is
     estimated once per stage.  ``depth`` cuts the lookahead off (0 beyond it), and is needed without a
@@ -69,7 +69,8 @@ class Lookahead:
                 counts = np.bincount(sample.which, minlength=len(sample.successors)).tolist()
                 for successor, count in zip(sample.successors, counts, strict=True):
                     if count and successor is not END:
-                        total += count * float(self._estimates(successor, depth - 1, memory).max())
+                        ahead = float(self._estimates(successor, depth - 1, memory).max())
+                        total += count * self.access.discount * ahead
             estimates[action] = total / self.width
         if key is not None:
             memory[depth, key] = estimates

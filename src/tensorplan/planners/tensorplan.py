@@ -16,7 +16,7 @@ Realizability is needed at the states that can be reached from the start only: n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -42,7 +42,8 @@ class TensorPlan:
     ``delta``: the loss that is allowed; None takes a tenth of the range of returns.  Exact mode loses nothing and
     does not use it, but for discounted problems.  ``eta``: by how much features may miss v*, in sup norm; the loss
     may then grow by η (1 + (1 + γ) Σ_t γ^t), and the certificate shows by how much it does.  ``budget``: queries of
-    an episode; when they are spent, the best policy so far acts.  ``discount``: γ, where v* is the discounted value.
+    an episode; when they are spent, the best policy so far acts.  ``discount``: γ, where the features realize a
+    discounted value and the problem does not say so.
     ``ask``: in exact mode, ``"lazy"`` asks for one action at a time until one is consistent, ``"all"`` for all of
     them.  ``trace``: record every iteration.  ``callback``: hears of every iteration, and stops the planning by a
     true answer.  ``n1``, ``n2``, ``n3``, ``c``, ``zeta`` replace constants of mode ``paper``.
@@ -94,9 +95,18 @@ class TensorPlan:
         """A planner that keeps what it measures for later episodes of the same problem, wherever they start."""
         return Session(self)
 
+    def gamma(self, access: Access) -> float:
+        """The discount: the problem's, or the one given here for a problem that has none."""
+        if self.discount == 1 or access.discount in (1, self.discount):
+            return min(self.discount, access.discount)
+        raise BadInput(
+            f"discount={self.discount:g} was given, and problem {access.problem_name!r} has {access.discount:g}: "
+            "leave it out"
+        )
+
     def accuracy(self, access: Access) -> float:
         """δ, as given or a tenth of the range of returns; refused where every policy is that good."""
-        low, high = access.return_range(0, self.discount)
+        low, high = access.return_range(0, self.gamma(access))
         trivial = min(high, access.bound + self.eta) - low
         if trivial <= 0:
             raise Refused(f"every policy is optimal in problem {access.problem_name!r}: all returns are {low:g}")
@@ -123,11 +133,11 @@ class TensorPlan:
             raise Refused(
                 f"mode 'exact' is for deterministic problems, and {name} does not declare deterministic {what}"
             )
-        if mode == "certified" and access.horizon is None and self.discount == 1:
+        if mode == "certified" and access.horizon is None and self.gamma(access) == 1:
             raise Refused(
                 f"mode 'certified' needs a range of returns: {name} has neither a horizon nor a discount (discount=...)"
             )
-        if math.isfinite(access.return_range(0, self.discount)[0]):
+        if math.isfinite(access.return_range(0, self.gamma(access))[0]):
             self.accuracy(access)
         return mode
 
@@ -149,16 +159,19 @@ class Session:
         from tensorplan.planners.paper import PaperPolicy
 
         mode = self.config.fit(access)
+        config = self.config
+        if (gamma := config.gamma(access)) != config.discount:
+            config = replace(config, discount=gamma)
         if mode == "paper":
-            return PaperPolicy(self.config, access)
+            return PaperPolicy(config, access)
         facts = (access.horizon, access.actions, access.dimension, access.bound, access.reward_range)
         if self._facts not in (None, (access.problem_name, *facts)):
             raise BadInput(f"this session is for another problem than {access.problem_name!r}: begin a new one")
         self._facts = (access.problem_name, *facts)
         if mode == "exact":
             if not isinstance(self._memory, exact.Memory):
-                self._memory = exact.Memory(self.config, access)
-            return exact.ExactPolicy(self.config, access, self._memory)
+                self._memory = exact.Memory(config, access)
+            return exact.ExactPolicy(config, access, self._memory)
         if not isinstance(self._memory, certified.Memory):
-            self._memory = certified.Memory(self.config, access)
-        return certified.CertifiedPolicy(self.config, access, self._memory)
+            self._memory = certified.Memory(config, access)
+        return certified.CertifiedPolicy(config, access, self._memory)

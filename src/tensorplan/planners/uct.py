@@ -145,10 +145,12 @@ class Tree:
             return stats.choice
 
         steps, last = self.access.walk(root.node, choose)
-        value = 0.0 if last is END else sum(self.access.follow(last, self._random_actions(left)).rewards)
-        exploration = self.config.exploration
+        exploration, discount, value = self.config.exploration, self.access.discount, 0.0
+        if last is not END:
+            rewards = self.access.follow(last, self._random_actions(left)).rewards
+            value = sum(reward * discount**t for t, reward in enumerate(rewards)) if discount < 1 else sum(rewards)
         for node, reward in reversed(steps):
-            value += reward
+            value = reward + discount * value
             stats = node.note or table[node.stage, node.key]
             stats.update(value, exploration)
 

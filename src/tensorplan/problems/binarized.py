@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import END, Array, BadInput, Problem, Solution, State
-from tensorplan.specs import one_of
+from tensorplan.specs import one_of, undiscounted
 
 MAPS = ("first", "mean", "concat")
 """φ_q of the first completion; the mean over the completions; those of all completions side by side."""
@@ -96,6 +96,7 @@ def binarize(problem: Problem, features: str = "mean") -> Problem:
         raise BadInput(f"binarize needs phi_q, which problem {problem.name!r} does not have")
     if problem.actions < 2:
         raise BadInput(f"binarize needs two actions or more, and problem {problem.name!r} has one")
+    undiscounted("binarize", problem.name, problem.discount)
     mdp = BinarizedMDP(problem)
 
     def phi_v(state: State, stage: int) -> Array:

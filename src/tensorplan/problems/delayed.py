@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tensorplan.core import END, Array, End, Problem, Refused, State, Vectorised
 from tensorplan.problems.simulate import draw
 from tensorplan.problems.tabular import TabularMDP
+from tensorplan.specs import undiscounted
 
 LENGTHENED = math.sqrt(2.0)
 """B of M̄ as a multiple of B of M: v*(s0) = max_a <φ_q(s0, a), θ*> <= B, so ‖θ̄*‖² <= 2 B² (the paper takes 2B)."""
@@ -61,7 +62,7 @@ def with_zero(reward_range: tuple[float, float]) -> tuple[float, float]:
     return min(reward_range[0], 0.0), max(reward_range[1], 0.0)
 
 
-def refuse_unless_delayable(name: str, has_phi_q: bool, deterministic_transitions: bool) -> None:
+def refuse_unless_delayable(name: str, has_phi_q: bool, deterministic_transitions: bool, discount: float) -> None:
     """Raise Refused unless v̄* is linear in the features of M̄."""
     if not has_phi_q:
         raise Refused(f"problem {name!r} has no phi_q, of which the features of the delayed problem are made")
@@ -70,6 +71,7 @@ def refuse_unless_delayable(name: str, has_phi_q: bool, deterministic_transition
             f"problem {name!r} is not declared to have deterministic transitions, and v̄*((s,a)) = q*(s,a) needs them; "
             "linear q* with stochastic transitions and few actions is an open question"
         )
+    undiscounted("the delayed problem", name, discount)
 
 
 def delayed(problem: Problem) -> Problem:
@@ -79,7 +81,7 @@ def delayed(problem: Problem) -> Problem:
     holds for the one start state otherwise.  Its first entry is max_a <φ_q(s0, a), θ*>, which is v*(s0) within eta.
     """
     phi_q = problem.phi_q
-    refuse_unless_delayable(problem.name, phi_q is not None, problem.deterministic_transitions)
+    refuse_unless_delayable(problem.name, phi_q is not None, problem.deterministic_transitions, problem.discount)
     assert phi_q is not None
     d = problem.dimension
 

@@ -66,7 +66,7 @@ def explore(problem: Problem) -> ExploredValues:
         horizon=None,
         reward_range=problem.reward_range,
     )
-    return ExploredValues(places, solve_tabular(table))
+    return ExploredValues(places, solve_tabular(table, problem.discount))
 
 
 def _hashable(state: State) -> State:

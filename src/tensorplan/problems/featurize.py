@@ -37,6 +37,7 @@ def featurize(
     eta: float = 0.0,
     bound: float | None = None,
     reach: bool = False,
+    discount: float = 1.0,
     seed: int = 0,
     name: str = "tabular",
 ) -> Problem:
@@ -52,7 +53,7 @@ def featurize(
     if reach and eta:
         raise BadInput(f"reach and eta={eta:g} do not go together: eta is the misspecification over all states")
     rng = np.random.default_rng(seed)
-    solution = solve_tabular(mdp)
+    solution = solve_tabular(mdp, discount)
     tables = {kind: solution.v if kind == "v" else solution.q for kind in features}
     targets = {kind: np.concatenate([t.ravel() for t in table]) for kind, table in tables.items()}
     plans = {kind: _misspecify(x, eta, kind, rng) for kind, x in targets.items()}
@@ -79,7 +80,8 @@ def featurize(
         table = maps.get(kind)
         return None if table is None else lambda state, stage: table[stage][mdp.index(state, stage)]
 
-    return Problem(mdp, lookup("v"), lookup("q"), bound=bound, name=name, solution=solution, theta=theta, eta=eta)
+    known: dict[str, Any] = {"solution": solution, "theta": theta, "eta": eta, "discount": discount}
+    return Problem(mdp, lookup("v"), lookup("q"), bound=bound, name=name, **known)
 
 
 def reachable(mdp: TabularMDP) -> list[NDArray[np.bool_]]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorplan.core import END, Array, BadInput, Problem, State
-from tensorplan.specs import whole
+from tensorplan.specs import number, whole
 
 ROW_SLACK = 1e-9
 """How far from 1 the probabilities of a row may sum."""
@@ -293,15 +293,16 @@ def _row_entries(matrix: Matrix, row: int) -> tuple[NDArray[np.integer[Any]], Ar
 class TabularValues:
     """v and q of a tabular MDP, stage by stage: ``v[h]`` is (S,), ``q[h]`` is (S, A), h = 0 .. H-1."""
 
-    def __init__(self, mdp: TabularMDP, v: tuple[Array, ...]) -> None:
+    def __init__(self, mdp: TabularMDP, v: tuple[Array, ...], discount: float = 1.0) -> None:
         self.mdp = mdp
         self.v = v
+        self.discount = discount
 
     @cached_property
     def q(self) -> tuple[Array, ...]:
-        """q = r + P v, made from v when first asked for."""
+        """q = r + γ P v, made from v when first asked for."""
         following = self.v if self.mdp.horizon is None else (*self.v[1:], None)
-        return tuple(self.mdp.backup(h, f) for h, f in enumerate(following))
+        return tuple(self.mdp.backup(h, None if f is None else self.discount * f) for h, f in enumerate(following))
 
     @cached_property
     def greedy(self) -> tuple[NDArray[np.intp], ...]:
@@ -317,41 +318,49 @@ class TabularValues:
         return float(self.q[stage][self.mdp.index(state, stage), action])
 
 
-def solve_tabular(mdp: TabularMDP | Problem) -> TabularValues:
-    """Exact v*, q* by backward induction, or by value iteration to its fixed point without a horizon."""
-    mdp = _tabular(mdp)
+def solve_tabular(mdp: TabularMDP | Problem, discount: float | None = None) -> TabularValues:
+    """Exact v*, q* by backward induction, or by value iteration to its fixed point without a horizon.
+
+    ``discount``: that of the problem, or 1, where none is given.
+    """
+    mdp, discount = _tabular(mdp, discount)
     if mdp.horizon is None:
-        return TabularValues(mdp, (_fixed_point(mdp),))
+        return TabularValues(mdp, (_fixed_point(mdp, discount),), discount)
     v: list[Array] = []
     for stage in reversed(range(mdp.horizon)):
-        v.append(mdp.improve(stage, v[-1] if v else None))
-    return TabularValues(mdp, tuple(reversed(v)))
+        v.append(mdp.improve(stage, discount * v[-1] if v else None))
+    return TabularValues(mdp, tuple(reversed(v)), discount)
 
 
-def evaluate_tabular(mdp: TabularMDP | Problem, policy: Sequence[ArrayLike]) -> TabularValues:
+def evaluate_tabular(
+    mdp: TabularMDP | Problem, policy: Sequence[ArrayLike], discount: float | None = None
+) -> TabularValues:
     """Exact v^π, q^π of a given memoryless policy.
 
     ``policy[h]`` holds actions (S,) or probabilities (S, A); one entry per stage, a single one without a horizon.
     """
-    mdp = _tabular(mdp)
+    mdp, discount = _tabular(mdp, discount)
     stages = mdp.horizon or 1
     if len(policy) != stages:
         raise BadInput(f"the policy has {len(policy)} stages, the MDP {stages}")
     weights = [_weights(mdp, h, np.asarray(part)) for h, part in enumerate(policy)]
     if mdp.horizon is None:
-        return TabularValues(mdp, (_evaluate_forever(mdp, weights[0]),))
+        return TabularValues(mdp, (_evaluate_forever(mdp, weights[0], discount),), discount)
     v: list[Array] = []
     for stage in reversed(range(mdp.horizon)):
-        q = mdp.backup(stage, v[-1] if v else None)
+        q = mdp.backup(stage, discount * v[-1] if v else None)
         v.append(np.einsum("sa,sa->s", weights[stage], q))
-    return TabularValues(mdp, tuple(reversed(v)))
+    return TabularValues(mdp, tuple(reversed(v)), discount)
 
 
-def _tabular(mdp: TabularMDP | Problem) -> TabularMDP:
-    inner = mdp.mdp if isinstance(mdp, Problem) else mdp
+def _tabular(mdp: TabularMDP | Problem, discount: float | None) -> tuple[TabularMDP, float]:
+    inner, default = (mdp.mdp, mdp.discount) if isinstance(mdp, Problem) else (mdp, 1.0)
     if not isinstance(inner, TabularMDP):
         raise BadInput(f"expected a tabular MDP, got {type(inner).__name__}")
-    return inner
+    discount = default if discount is None else number("discount", discount, 0.0, 1.0)
+    if discount == 0:
+        raise BadInput("discount must be above 0 and at most 1, got 0")
+    return inner, discount
 
 
 def _weights(mdp: TabularMDP, stage: int, part: NDArray[Any]) -> Array:
@@ -365,14 +374,14 @@ def _weights(mdp: TabularMDP, stage: int, part: NDArray[Any]) -> Array:
     return part.astype(np.float64)
 
 
-def _fixed_point(mdp: TabularMDP) -> Array:
+def _fixed_point(mdp: TabularMDP, discount: float) -> Array:
     """v* without a horizon: value iteration from 0 until nothing changes by more than rounding."""
     v = np.zeros(len(mdp.states(0)))
     # without chance a finite value is that of a path that visits no state twice
     largest = float(np.abs(mdp.rewards(0)).max(initial=0.0))
-    limit = max(1.0, 2 * len(v) * largest) if mdp.deterministic_transitions else 1e12
+    limit = max(1.0, 2 * len(v) * largest) if mdp.deterministic_transitions and discount == 1 else 1e12
     for _ in range(1_000_000):
-        previous, v = v, mdp.improve(0, v)
+        previous, v = v, mdp.improve(0, discount * v)
         scale = max(1.0, float(np.abs(v).max(initial=0.0)))
         if float(np.abs(v - previous).max(initial=0.0)) <= 1e-14 * scale:
             return v
@@ -382,8 +391,8 @@ def _fixed_point(mdp: TabularMDP) -> Array:
     raise BadInput(f"without a horizon the optimal value must be finite; at state {state} it is not")
 
 
-def _evaluate_forever(mdp: TabularMDP, weights: Array) -> Array:
-    """v^π without a horizon: the solution of v = r_π + P_π v, when π reaches END from everywhere."""
+def _evaluate_forever(mdp: TabularMDP, weights: Array, discount: float) -> Array:
+    """v^π without a horizon: the solution of v = r_π + γ P_π v; without a discount π must reach END from everywhere."""
     from scipy import sparse
     from scipy.sparse.linalg import spsolve
 
@@ -398,7 +407,7 @@ def _evaluate_forever(mdp: TabularMDP, weights: Array) -> Array:
         if (grown == reaches).all():
             break
         reaches = grown
-    if not reaches.all():
+    if not reaches.all() and discount == 1:
         raise BadInput(f"under this policy state {int(np.argmin(reaches))} never reaches END, so it has no value")
     rewards = np.einsum("sa,sa->s", weights, mdp.rewards(0))
-    return np.atleast_1d(spsolve(sparse.csc_array(sparse.eye_array(size) - transition), rewards))
+    return np.atleast_1d(spsolve(sparse.csc_array(sparse.eye_array(size) - discount * transition), rewards))
