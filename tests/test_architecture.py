@@ -9,8 +9,8 @@ import tensorplan
 
 ROOT = Path(tensorplan.__file__).parent
 ORDER = [
-    *("core", "specs", "intervals", "hypercube", "native", "problems", "access"),
-    *("planners", "loop", "game", "lab", "report", "cli"),
+    *("core", "specs", "intervals", "hypercube", "native", "features", "problems", "access"),
+    *("planners", "loop", "game", "lab", "bridges", "report", "cli"),
 ]
 
 

@@ -16,6 +16,7 @@ _WHERE = {
     "tensorplan.problems.tabular": "TabularMDP evaluate_tabular solve_tabular",
     "tensorplan.problems.featurize": "featurize",
     "tensorplan.problems.catalog": "make",
+    "tensorplan.problems.gym": "from_gym",
     "tensorplan.planners.baselines": "Oracle RandomPlanner",
     "tensorplan.planners.sparse_sampling": "SparseSampling",
     "tensorplan.planners.uct": "UCT",
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from tensorplan.problems.catalog import make as make
     from tensorplan.problems.delayed import delayed as delayed
     from tensorplan.problems.featurize import featurize as featurize
+    from tensorplan.problems.gym import from_gym as from_gym
     from tensorplan.problems.tabular import TabularMDP as TabularMDP
     from tensorplan.problems.tabular import evaluate_tabular as evaluate_tabular
     from tensorplan.problems.tabular import solve_tabular as solve_tabular

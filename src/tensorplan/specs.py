@@ -58,11 +58,12 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def call(name: str, build: Callable[..., T], params: Mapping[str, Any]) -> T:
     """``build(**params)``, with a clear sentence for a parameter that is unknown or missing."""
     takes = inspect.signature(build).parameters
+    rest = [key for key, parameter in takes.items() if parameter.kind is parameter.VAR_KEYWORD]
     for key in params:
-        if key not in takes:
+        if key not in takes and not rest:
             raise BadInput(f"{name!r} has no parameter {key!r}; {suggestion(key, takes)}")
     for key, parameter in takes.items():
-        if parameter.default is parameter.empty and key not in params:
+        if parameter.default is parameter.empty and key not in params and key not in rest:
             raise BadInput(f"{name!r} needs the parameter {key!r}")
     return build(**params)
 

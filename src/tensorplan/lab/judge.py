@@ -127,9 +127,9 @@ def exact_loss(problem: Problem, planner: Planner, seed: int = 0) -> float | Non
         if first < len(rewards):  # a circle, for ever
             if discount == 1:
                 raise BadInput(f"the policy of {planner!r} goes in circles at state {state!r}: it has no value")
-            return solution.value(start, 0) - _total(rewards, discount) - (
-                discount ** len(rewards) * _total(rewards[first:], discount) / (1 - discount ** (len(rewards) - first))
-            )
+            once, steps = _total(rewards[first:], discount), len(rewards) - first
+            ahead = discount ** len(rewards) * once / (1 - discount**steps)
+            return solution.value(start, 0) - _total(rewards, discount) - ahead
         reward, following = mdp.step(state, policy.act(access._admit(state, stage)), streams[0])
         rewards.append(reward)
         state, stage = problem.arrive(following, stage), problem.next_stage(stage)

@@ -10,9 +10,12 @@ from typing import Any
 from tensorplan.core import BadInput, Problem
 from tensorplan.problems.constant_gap import constant_gap
 from tensorplan.problems.exponential import exponential
+from tensorplan.problems.gym import gym
 from tensorplan.problems.hard import hard
 from tensorplan.problems.layered import layered
+from tensorplan.problems.option import american_put
 from tensorplan.problems.puzzles import chinese_rings, grid, hanoi
+from tensorplan.problems.queueing import queue_admission
 from tensorplan.specs import call, literal, lookup, parse, whole
 
 
@@ -22,7 +25,8 @@ class Entry:
 
     build: Callable[..., Problem]
     size: tuple[str, ...]
-    """The parameters behind the slash, separated by x; a single name with a star takes them all."""
+    """The parameters behind the slash, separated by x; a single name with a star takes them all, one with an equals
+    sign the text as it stands."""
     example: str
     about: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -36,6 +40,8 @@ class Entry:
         """The parameters that the part behind the slash gives."""
         if not size:
             return {}
+        if self.size[0].startswith("="):
+            return {self.size[0][1:]: size}
         values = [literal(part) for part in size.split("x")]
         if self.size[0].startswith("*"):
             return {self.size[0][1:]: values}
@@ -59,6 +65,11 @@ CATALOG: dict[str, Entry] = {
     "hard": Entry(hard, ("p", "K"), "hard/2x3", "hard MDPs of the lower bound: A = p, horizon Kp, a hidden secret"),
     "exponential": Entry(exponential, ("d",), "exponential/64", "one of e^(d/32) actions pays: linear q*, exact steps"),
     "constant-gap": Entry(constant_gap, ("d",), "constant-gap/64", "the same with a constant gap and random steps"),
+    "queue-admission": Entry(
+        queue_admission, ("capacity",), "queue-admission/10", "M/M/c queue, discounted: let the next customer in, or not"
+    ),
+    "american-put": Entry(american_put, ("dates",), "american-put/6", "American put on a binomial tree: hold or exercise"),
+    "gym": Entry(gym, ("=env",), "gym/Taxi-v4:features=realizing5", "any Gymnasium environment"),
 }
 
 

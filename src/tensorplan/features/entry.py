@@ -1,0 +1,53 @@
+"""The one entry for whatever a user calls features: specs, functions, transformers, maps, and lists of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorplan.core import BadInput
+from tensorplan.features.bring import from_callable, from_transformer
+from tensorplan.features.combine import Concatenated, join
+from tensorplan.features.frame import Frame
+from tensorplan.features.maps import BaseMap, FeatureMap
+from tensorplan.features.spec import parts
+
+
+def resolve(features: Any, frame: Frame, *, seed: int = 0, scale: float = 1.0) -> FeatureMap:
+    """The feature map that ``features`` stands for.
+
+    It may be a spec such as ``"poly2"``, a function of (x) or (x, stage), a fitted transformer, a feature map, or a
+    list of these.  ``seed`` is for random specs; the values of functions and transformers are divided by ``scale``.
+    """
+    maps = features if isinstance(features, list | tuple) else [features]
+    return compose(*maps, frame=frame, seed=seed, scale=scale)
+
+
+def compose(*maps: Any, frame: Frame | None = None, seed: int = 0, scale: float = 1.0) -> FeatureMap:
+    """The maps side by side; specs (which need a frame), functions and transformers are made maps first."""
+    found: list[FeatureMap] = []
+    brought = 0
+    for part in maps:
+        if isinstance(part, str):
+            if frame is None:
+                raise BadInput(f"the feature map {part!r} needs frame=")
+            found.extend(parts(part, frame, seed, len(found)))
+        elif isinstance(part, BaseMap | FeatureMap):
+            found.extend(part.parts if isinstance(part, Concatenated) else [part])
+        else:
+            found.append(_bring(part, frame, scale))
+            brought += 1
+    if not found:
+        raise BadInput("no features were given: the list of them is empty")
+    if scale != 1 and not brought:
+        raise BadInput(f"scale={scale!r} is for functions and transformers, and there are none among the features")
+    return join(found)
+
+
+def _bring(part: Any, frame: Frame | None, scale: float) -> FeatureMap:
+    if isinstance(part, type):
+        raise BadInput(f"features cannot be the class {part.__name__}: give an object of it, fitted if it has to be")
+    if callable(getattr(part, "transform", None)):
+        return from_transformer(part, scale=scale, frame=frame)
+    if callable(part):
+        return from_callable(part, scale=scale, frame=frame)
+    raise BadInput(f"features are a spec such as 'poly2', a function, a transformer, or a list of these, got {part!r}")

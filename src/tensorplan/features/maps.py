@@ -1,0 +1,137 @@
+"""What a feature map is, and what the built-in ones share."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tensorplan.core import Array, BadInput, TensorplanError
+from tensorplan.features.frame import Frame
+from tensorplan.specs import number
+
+LIMIT = 1_000_000
+"""The largest dimension of a map."""
+
+SMALLEST = 1e-9
+"""The least width or scale."""
+
+
+@runtime_checkable
+class FeatureMap(Protocol):
+    """φ: points and stages to R^d, norms at most 1."""
+
+    @property
+    def name(self) -> str:
+        """The spec, such as ``poly2+tiles8x4@stage``; for what a user brings, its own name."""
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each feature is, readable, (d,)."""
+
+    def __call__(self, x: Array, stage: int) -> Array:
+        """φ(x, stage) for one point (n,), (d,)."""
+
+    def many(self, points: Array, stages: ArrayLike) -> Array:
+        """φ for points (m, n) and stages (m,), or one stage for all, (m, d)."""
+
+
+class BaseMap:
+    """A feature map with a name, one line of ``repr``, and ``many`` made of single calls."""
+
+    def __init__(self, name: str, dimension: int) -> None:
+        self._name = name
+        self._dimension = dimension
+
+    @property
+    def name(self) -> str:
+        """The spec."""
+        return self._name
+
+    @property
+    def dimension(self) -> int:
+        """The dimension d."""
+        return self._dimension
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What each feature is, (d,)."""
+        return self.describe()
+
+    def describe(self) -> tuple[str, ...]:
+        """The names, made when first asked for: there may be many."""
+        return tuple(f"{self.name}[{i}]" for i in range(self.dimension))
+
+    def __call__(self, x: Array, stage: int) -> Array:
+        """φ(x, stage), (d,)."""
+        raise NotImplementedError
+
+    def many(self, points: Array, stages: ArrayLike) -> Array:
+        """φ for points (m, n) and stages (m,), or one stage for all, (m, d)."""
+        points = np.asarray(points, dtype=np.float64)
+        rows = [self(x, stage) for x, stage in zip(points, spread(stages, len(points)), strict=True)]
+        return np.array(rows).reshape(len(points), self.dimension)
+
+    def __repr__(self) -> str:
+        try:
+            return f"<features {self.name}: dimension {self.dimension:,}>"
+        except TensorplanError:
+            return f"<features {self.name}: dimension not known yet>"
+
+
+class FrameMap(BaseMap):
+    """A map of the points of a frame, scaled to [0, 1]^k; it does not look at the stage."""
+
+    def __init__(self, name: str, frame: Frame, dimension: int) -> None:
+        super().__init__(name, dimension)
+        self.frame = frame
+
+    def rows(self, unit: Array) -> Array:
+        """φ for scaled points (m, k), (m, d)."""
+        raise NotImplementedError
+
+    def __call__(self, x: Array, stage: int) -> Array:
+        """φ(x), (d,)."""
+        row: Array = self.rows(self.frame.unit(points_of(x, 1, self.frame.size, self.name)[None]))[0]
+        return row
+
+    def many(self, points: Array, stages: ArrayLike) -> Array:
+        """φ for points (m, n), (m, d)."""
+        return self.rows(self.frame.unit(points_of(points, 2, self.frame.size, self.name)))
+
+
+def points_of(points: Any, axes: int, size: int, name: str) -> Array:
+    """The points as an array, (n,) or (m, n) as the number of axes says, or BadInput naming the map."""
+    try:
+        array = np.asarray(points, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(f"{name!r} takes points of {size} numbers, got {points!r}") from None
+    if array.ndim != axes or array.shape[-1] != size:
+        raise BadInput(f"{name!r} takes points of {size} numbers, got shape {array.shape}")
+    return array
+
+
+def spread(stages: ArrayLike, count: int) -> list[int]:
+    """One stage for each of ``count`` points."""
+    spread: list[int] = np.broadcast_to(np.asarray(stages, dtype=np.intp), (count,)).tolist()
+    return spread
+
+
+def affordable(name: str, dimension: int, limit: int = LIMIT, hint: str = "") -> int:
+    """The dimension, or BadInput that names it where it is above the limit."""
+    if dimension <= limit:
+        return dimension
+    size = f"{dimension:,}" if dimension < 10**15 else f"about 10^{math.log10(dimension):.0f}"
+    raise BadInput(f"{name!r} would have {size} features here, more than {limit:,}{hint}")
+
+
+def positive(name: str, value: Any) -> float:
+    """The value as a positive float, or BadInput naming it."""
+    return number(name, value, SMALLEST)

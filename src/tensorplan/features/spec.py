@@ -1,0 +1,113 @@
+"""Feature maps as people type them: ``poly2``, ``tiles8x4@stage``, ``rbf5:width=0.3+poly1@time``.
+
+A spec is one or more parts joined by ``+``, a part is NAME[SIZE][:option=value,...][@stage | @time].
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from string import ascii_letters
+
+from tensorplan.core import BadInput
+from tensorplan.features.cells import Aggregate, OneHot
+from tensorplan.features.combine import Staged, Timed, join
+from tensorplan.features.fourier import Fourier
+from tensorplan.features.frame import Frame
+from tensorplan.features.maps import FeatureMap, FrameMap, affordable
+from tensorplan.features.polynomial import Polynomial
+from tensorplan.features.random_fourier import RandomFourier
+from tensorplan.features.rbf import RadialBasis
+from tensorplan.features.tiles import Tiles
+from tensorplan.specs import call, lookup, parse, whole
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of map: how to make it of a frame and its sizes, an example, and the least value of each size."""
+
+    make: Callable[..., FrameMap]
+    example: str
+    least: tuple[int, ...] = ()
+    random: bool = False
+    """Whether it is made with a seed behind its sizes."""
+    cells: bool = False
+    """Whether it counts the values of whole frames."""
+
+
+def _linear(frame: Frame) -> Polynomial:
+    return Polynomial(frame, 1)
+
+
+FAMILIES: dict[str, Family] = {
+    "onehot": Family(OneHot, "onehot", cells=True),
+    "poly": Family(Polynomial, "poly2", (0,)),
+    "linear": Family(_linear, "linear"),
+    "fourier": Family(Fourier, "fourier3", (1,)),
+    "tiles": Family(Tiles, "tiles8x4", (1, 1)),
+    "rbf": Family(RadialBasis, "rbf5", (1,)),
+    "rff": Family(RandomFourier, "rff100", (1,), random=True),
+    "aggregate": Family(Aggregate, "aggregate4", (1,), cells=True),
+}
+"""The only registry of built-in maps."""
+
+
+def build(spec: str, frame: Frame, *, seed: int = 0) -> FeatureMap:
+    """The feature map of that spec on the frame; what is random in it is drawn with the seed."""
+    return join(parts(spec, frame, seed))
+
+
+def parts(spec: str, frame: Frame, seed: int, first: int = 0) -> list[FeatureMap]:
+    """The maps that a spec joins; random ones at different places, counted from ``first``, are different."""
+    seed = whole("seed", seed, 0)
+    if not isinstance(spec, str):
+        raise BadInput(f"a feature spec is a text such as 'poly2', got {spec!r}")
+    terms = [term.strip() for term in re.split(r"\+(?!\d)", spec)]  # behind the plus of a number comes a digit
+    if not all(terms):
+        raise BadInput(f"{spec!r} has an empty part: join maps with '+' as in 'poly2+tiles8x4'")
+    maps = [_part(term, frame, (seed, first + i)) for i, term in enumerate(terms)]
+    affordable(spec, sum(part.dimension for part in maps))
+    return maps
+
+
+def _part(term: str, frame: Frame, seed: tuple[int, int]) -> FeatureMap:
+    text, at, over = (piece.strip() for piece in term.partition("@"))
+    if not at:
+        return _plain(text, frame, seed)
+    if over not in ("stage", "time"):
+        raise BadInput(f"{term!r}: '@stage' or '@time' comes last in a map, got {at + over!r}")
+    if frame.horizon is None:
+        raise BadInput(f"{term!r} needs a horizon, and there is none here")
+    if over == "stage":
+        return Staged(_plain(text, frame, seed), frame.horizon)
+    return Timed(_plain(text, frame, seed, timed=True))
+
+
+def _plain(text: str, frame: Frame, seed: tuple[int, int], *, timed: bool = False) -> FrameMap:
+    """A part without its ``@``, on the frame or on the frame with time."""
+    head = text.partition(":")[0].strip()
+    size = head.lstrip(ascii_letters + "_")
+    name = head.removesuffix(size)
+    if name in ("stage", "time"):
+        raise BadInput(f"{name!r} is no map of its own: put it behind one, as in 'poly2@{name}'")
+    family = lookup("feature map", name, FAMILIES)
+    sizes = _sizes(head, size, family)
+    _, _, options = parse(text.replace(",", ":"))
+    if timed:
+        assert frame.horizon is not None
+        # stages 0 .. H-1 are the values of a whole coordinate; elsewhere time is h/H
+        frame = frame.timed(frame.horizon - 1 if frame.whole and family.cells else frame.horizon)
+    make = partial(family.make, frame, *sizes, *([seed] if family.random else []))
+    if options and not signature(make).parameters:
+        raise BadInput(f"{head!r} takes no options, got {next(iter(options))!r}")
+    return call(head, make, options)
+
+
+def _sizes(head: str, size: str, family: Family) -> list[int]:
+    numbers = size.split("x") if size else []
+    if len(numbers) != len(family.least) or not all(re.fullmatch(r"\d{1,9}", n, re.ASCII) for n in numbers):
+        raise BadInput(f"{head!r} has the wrong size: write it as in {family.example!r}")
+    return [whole(f"the size of {head!r}", int(n), least) for n, least in zip(numbers, family.least, strict=True)]

@@ -1,0 +1,153 @@
+"""Any Gymnasium environment with discrete actions as a Problem.
+
+Local access needs to go back to states that were seen.  The fastest faithful way is chosen per environment: its
+transition table, copies of its attributes, a copy of the whole environment, or two functions of the user's; each is
+compared with an undisturbed environment first (:mod:`tensorplan.problems.gym_verify`).  Random numbers inside of the
+environment come from the generator of the query, so that asking again samples again.
+
+The time limit of an environment becomes the horizon, and both termination and truncation are END.  Rewards stay in the
+environment's own units, and so do returns and certificates: planners take any range of rewards.  (Shifting rewards
+would change what is optimal wherever an episode can end early.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensorplan.core import Array, BadInput, Problem, State
+from tensorplan.features import FeatureMap, resolve
+from tensorplan.problems.featurize import SLACK, featurize, reachable
+from tensorplan.problems.tabular import TabularMDP, solve_tabular
+from tensorplan.specs import number, one_of, whole
+
+DIMENSION = 5
+"""Of realizing features, unless given."""
+
+RESTORE = ("auto", "table", "attributes", "deepcopy")
+
+
+def from_gym(
+    env: Any,
+    *,
+    features: Any,
+    values: str = "v",
+    horizon: int | str | None = "limit",
+    discount: float = 1.0,
+    bound: float | None = None,
+    scale: float = 1.0,
+    reward_range: tuple[float, float] | str | None = None,
+    deterministic: bool | None = None,
+    restore: str = "auto",
+    get_state: Callable[[Any], Any] | None = None,
+    set_state: Callable[[Any, Any], Any] | None = None,
+    seed: int = 0,
+    name: str | None = None,
+    **options: Any,
+) -> Problem:
+    """The environment as a Problem.
+
+    ``env``: an id (``options`` go to ``gymnasium.make``), an environment, or a function that makes one; the
+    environment given is copied and left alone.  ``features``: a spec such as ``"poly2"`` (see
+    :mod:`tensorplan.features`), a function of the coordinates, a fitted scikit-learn transformer, or a list of these,
+    with ``scale`` for functions; or, for environments with a table, ``"realizing5"``: d = 5 features made from the
+    exact solution, a benchmark device.  ``values``: "v" makes them φ_v; "q" makes φ_q, a block per action.
+    ``horizon``: a number of steps; "limit" takes the environment's time limit; None ignores it.  ``bound``: B; where
+    there is a table it is read off the exact solution if not given.  ``reward_range``: (low, high), or "probe" to try
+    random episodes; known for tables and classic control.  ``deterministic``: found out if not given.  ``restore``:
+    one of "table", "attributes", "deepcopy"; or give ``get_state(env)`` and ``set_state(env, state)``.
+    """
+    try:
+        from tensorplan.problems.gym_mdp import Opened
+    except ModuleNotFoundError as error:
+        raise BadInput("from_gym needs Gymnasium: pip install 'tensorplan[gym]'") from error
+
+    one_of("values", values, ("v", "q"))
+    one_of("restore", restore, RESTORE)
+    number("discount", discount, 0.0, 1.0)
+    if (get_state is None) != (set_state is None):
+        raise BadInput("give both get_state and set_state, or neither")
+    opened = Opened(env, options)
+    mdp = opened.mdp(
+        horizon=horizon,
+        reward_range=reward_range,
+        deterministic=deterministic,
+        restore=restore,
+        functions=None if get_state is None or set_state is None else (get_state, set_state),
+        seed=whole("seed", seed, 0),
+    )
+    if isinstance(features, str) and features.startswith("realizing"):
+        label = name or f"{opened.name} with {features} features"
+        return _realizing(mdp, features, values, discount, bound, seed, label)
+    return _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
+
+
+def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:
+    """The environment of that id, for names such as ``gym/CliffWalking-v1:features=poly2``."""
+    given = {"features": features, **({"seed": seed} if seed else {}), **options}
+    name = f"gym/{env}" + "".join(f":{key}={str(value).lower()}" for key, value in given.items())
+    return from_gym(env, features=features, seed=seed, name=name, **options)
+
+
+class PointFeatures:
+    """A feature map of the points that states stand for, as φ_v; or as φ_q, a block of features for each action."""
+
+    def __init__(self, mdp: Any, features: FeatureMap, blocks: int | None) -> None:
+        self.mdp, self.map, self.blocks = mdp, features, blocks
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each feature is, (d,)."""
+        if self.blocks is None:
+            return self.map.names
+        return tuple(f"action {a}: {name}" for a in range(self.blocks) for name in self.map.names)
+
+    def __call__(self, state: State, stage: int) -> Array:
+        """(d,), or (A, A d) with blocks."""
+        features = self.map(self.mdp.point(state), stage)
+        return features if self.blocks is None else np.asarray(np.kron(np.eye(self.blocks), features))
+
+
+def _realizing(
+    mdp: Any, spec: str, values: str, discount: float, bound: float | None, seed: int, label: str
+) -> Problem:
+    """Features made from the exact solution."""
+    size = spec.removeprefix("realizing")
+    if size and not size.isdigit():
+        raise BadInput(f"features={spec!r}: expected realizing or realizing with a dimension, as in realizing5")
+    if not isinstance(mdp, TabularMDP):
+        raise BadInput(f"features={spec!r} are made from the exact solution, and {label} has no transition table")
+    d = int(size) if size else DIMENSION
+    return featurize(mdp, d, features=values, bound=bound, discount=discount, seed=seed, name=label)
+
+
+def _featured(
+    mdp: Any, features: Any, values: str, discount: float, bound: float | None, scale: float, seed: int, label: str
+) -> Problem:
+    chosen = resolve(features, mdp.frame, seed=seed, scale=scale)
+    phi = PointFeatures(mdp, chosen, mdp.actions if values == "q" else None)
+    solution = solve_tabular(mdp, discount) if isinstance(mdp, TabularMDP) else None
+    if bound is None:
+        if not isinstance(mdp, TabularMDP):
+            raise BadInput(
+                f"how long θ* may be is not known for {label}: give bound=B, such as the largest value you expect "
+                f"times the square root of the number of features, {chosen.dimension}"
+            )
+        bound = _fitted_bound(mdp, phi, solution, values)
+    phi_v, phi_q = (phi, None) if values == "v" else (None, phi)
+    return Problem(mdp, phi_v, phi_q, bound=bound, name=label, solution=solution, discount=discount)
+
+
+def _fitted_bound(mdp: TabularMDP, phi: PointFeatures, solution: Any, values: str) -> float:
+    """A little more than the length of the θ that fits the exact solution best, by least squares, where episodes go."""
+    table = solution.v if values == "v" else solution.q
+    rows, targets = [], []
+    for stage, mask in enumerate(reachable(mdp)):
+        for index in np.flatnonzero(mask).tolist():
+            rows.append(phi(mdp.states(stage)[index], stage))
+            targets.append(table[stage][index])
+    matrix, target = np.array(rows), np.array(targets).ravel()
+    theta = np.linalg.lstsq(matrix.reshape(len(target), -1), target, rcond=None)[0]
+    return float(SLACK * np.linalg.norm(theta)) or 1.0

@@ -1,0 +1,173 @@
+"""Whether a way of restoring an environment is faithful, found out against an undisturbed one.
+
+A reference is played without any interference, each step with a generator of its own.  Then its states are restored in
+random order, and each must go on as the reference did: observation, reward, end, and the state that follows; for one
+step, and for several without another restore.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorplan.core import BadInput
+from tensorplan.problems.gym_restore import Randomness, Way
+
+MOMENTS = 120
+EPISODES = 60
+STEPS = 40
+"""A reference ends with the episode that reaches so many moments, or after so many episodes of so many steps."""
+
+RESTORED = 40
+"""States of a reference that are restored."""
+
+AHEAD = 5
+"""Steps that are repeated after one restore."""
+
+
+class Unfaithful(Exception):
+    """A way of restoring that does not give back what was captured; says where."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step of a reference."""
+
+    episode: int
+    time: int
+    action: int
+    observation: Any
+    """Before the step."""
+    result: tuple[Any, float, bool, bool]
+    """Observation, reward, terminated, truncated."""
+
+
+class Stage:
+    """An environment with numbered actions and generators that are ours."""
+
+    def __init__(self, env: Any, actions: Sequence[Any], seed: int) -> None:
+        self.env, self.actions, self.seed = env, actions, seed
+        self.randomness = Randomness(env)
+        self.drew = False
+        """Whether any step drew a random number."""
+
+    def reset(self, episode: int) -> Any:
+        """The first observation of an episode."""
+        self.randomness.set(self.env, self.generator(episode, 0))
+        return self.env.reset()[0]
+
+    def step(self, env: Any, episode: int, time: int, action: int) -> tuple[Any, float, bool, bool]:
+        """What a step gives, with the generator of that moment."""
+        rng = self.generator(episode, time + 1)
+        self.randomness.set(env, rng)
+        before = rng.bit_generator.state
+        observation, reward, terminated, truncated, _ = env.step(self.actions[action])
+        self.drew |= rng.bit_generator.state != before
+        return _copied(observation), float(reward), bool(terminated), bool(truncated)
+
+    def generator(self, episode: int, time: int) -> np.random.Generator:
+        """The generator of a reset (time 0) or of a step (its time and 1)."""
+        return np.random.default_rng([self.seed, episode, time])
+
+    def replay(self, moments: Sequence[Moment]) -> Iterator[Moment]:
+        """The reference once more, moment by moment; the environment is then where the moment begins."""
+        for moment in moments:
+            if moment.time == 0:
+                self.reset(moment.episode)
+            yield moment
+            self.step(self.env, moment.episode, moment.time, moment.action)
+
+    def play(self, way: Way | None = None) -> tuple[list[Moment], list[tuple[Any, Any]]]:
+        """A reference by random actions; with ``way``, its states are captured as it goes."""
+        dice = np.random.default_rng([self.seed])
+        moments: list[Moment] = []
+        captured: list[tuple[Any, Any]] = []
+        for episode in range(EPISODES):
+            if len(moments) >= MOMENTS:
+                break
+            observation = _copied(self.reset(episode))
+            for time in range(STEPS):
+                if way is not None:
+                    captured.append(way.capture(self.env))
+                action = int(dice.integers(len(self.actions)))
+                result = self.step(self.env, episode, time, action)
+                moments.append(Moment(episode, time, action, observation, result))
+                observation = result[0]
+                if result[2] or result[3]:
+                    break
+        return moments, captured
+
+
+def reference(stage: Stage, name: str) -> list[Moment]:
+    """An undisturbed reference; refused where it cannot be repeated, since then something random is out of reach."""
+    states = np.random.get_state()[1].copy(), random.getstate()  # type: ignore[index]
+    first, _ = stage.play()
+    if random.getstate() != states[1] or not np.array_equal(np.random.get_state()[1], states[0]):  # type: ignore[index]
+        raise BadInput(
+            f"{name} draws from a global random generator, so that its steps cannot be controlled: "
+            "let it draw from self.np_random"
+        )
+    again, _ = stage.play()
+    for one, two in zip(first, again, strict=False):
+        if not same(one.result, two.result):
+            raise BadInput(
+                f"{name} answers differently when everything is repeated (episode {one.episode}, step {one.time}, "
+                f"action {one.action}: {one.result} and then {two.result}): something that is neither its state nor "
+                "its generator decides"
+            )
+    return first
+
+
+def verify(stage: Stage, way: Way, moments: Sequence[Moment]) -> list[tuple[Any, Any]]:
+    """The captured states of the reference, all restored and compared; raises Unfaithful."""
+    try:
+        played, captured = stage.play(way)
+        for expected, found in zip(moments, played, strict=True):
+            _compare(expected, found.result, "capturing its state disturbs it")
+        order = np.random.default_rng([stage.seed, 1]).permutation(len(moments))[:RESTORED].tolist()
+        for start in order:
+            env = way.restore(stage.env, captured[start][0])
+            for ahead in range(start, min(start + AHEAD, len(moments))):
+                moment = moments[ahead]
+                if moment.episode != moments[start].episode:
+                    break
+                _compare(moment, stage.step(env, moment.episode, moment.time, moment.action), "restored")
+                following = captured[ahead + 1][1] if ahead + 1 < len(moments) else None
+                same_episode = following is not None and moments[ahead + 1].episode == moment.episode
+                if same_episode and way.capture(env)[1] != following:
+                    raise Unfaithful(f"restored at step {moments[start].time}, it goes on to another state")
+                if ahead == start:  # the same step again, from the same state
+                    env = way.restore(stage.env, captured[start][0])
+                    _compare(moment, stage.step(env, moment.episode, moment.time, moment.action), "restored again")
+    except Unfaithful:
+        raise
+    except Exception as error:
+        raise Unfaithful(f"{type(error).__name__}: {error}") from error
+    return captured
+
+
+def _compare(moment: Moment, found: tuple[Any, float, bool, bool], how: str) -> None:
+    if not same(moment.result, found):
+        raise Unfaithful(
+            f"{how}: step {moment.time} of episode {moment.episode} with action {moment.action} gave {found[:3]} "
+            f"instead of {moment.result[:3]}"
+        )
+
+
+def same(one: Any, two: Any) -> bool:
+    """Equal to the bit, NaN included."""
+    if isinstance(one, dict):
+        return isinstance(two, dict) and one.keys() == two.keys() and all(same(one[k], two[k]) for k in one)
+    if isinstance(one, tuple | list):
+        return isinstance(two, tuple | list) and len(one) == len(two) and all(map(same, one, two))
+    if isinstance(one, np.ndarray | np.generic | float):
+        return bool(np.array_equal(one, two, equal_nan=np.asarray(one).dtype.kind in "fc"))
+    return bool(one == two)
+
+
+def _copied(x: Any) -> Any:
+    return x.copy() if isinstance(x, np.ndarray) else x
