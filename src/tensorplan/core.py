@@ -257,6 +257,8 @@ class Problem:
         where = f"{name}(state={state!r}, stage={stage})"
         try:
             value = np.array(phi(state, stage), dtype=np.float64)
+        except TensorplanError:
+            raise
         except (TypeError, ValueError) as error:
             raise ProblemError(f"{where} did not give an array of numbers: {error}") from error
         except Exception as error:

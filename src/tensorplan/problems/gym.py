@@ -79,6 +79,10 @@ def from_gym(
         seed=whole("seed", seed, 0),
     )
     if isinstance(features, str) and features.startswith("realizing"):
+        if not isinstance(mdp, TabularMDP):
+            raise BadInput(
+                f"features={features!r} are made from the exact solution, and {opened.name} has no transition table"
+            )
         label = name or f"{opened.name} with {features} features"
         return _realizing(mdp, features, values, discount, bound, seed, label)
     return _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
@@ -111,14 +115,12 @@ class PointFeatures:
 
 
 def _realizing(
-    mdp: Any, spec: str, values: str, discount: float, bound: float | None, seed: int, label: str
+    mdp: TabularMDP, spec: str, values: str, discount: float, bound: float | None, seed: int, label: str
 ) -> Problem:
     """Features made from the exact solution."""
     size = spec.removeprefix("realizing")
     if size and not size.isdigit():
         raise BadInput(f"features={spec!r}: expected realizing or realizing with a dimension, as in realizing5")
-    if not isinstance(mdp, TabularMDP):
-        raise BadInput(f"features={spec!r} are made from the exact solution, and {label} has no transition table")
     d = int(size) if size else DIMENSION
     return featurize(mdp, d, features=values, bound=bound, discount=discount, seed=seed, name=label)
 

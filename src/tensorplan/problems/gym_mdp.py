@@ -28,7 +28,7 @@ from tensorplan.problems.gym_restore import (
 )
 from tensorplan.problems.gym_spaces import View, bounded, numbered_actions, table_view, view
 from tensorplan.problems.gym_table import GymTable, has_table
-from tensorplan.problems.gym_verify import Moment, Stage, Unfaithful, reference, same, verify
+from tensorplan.problems.gym_verify import Moment, Stage, Unfaithful, reference, resampled, same, verify
 from tensorplan.specs import suggestion, whole
 
 NEUTRAL = (
@@ -63,6 +63,7 @@ class GymMDP:
         horizon: int | None,
         reward_range: tuple[float, float],
         deterministic: bool,
+        never_drew: bool,
         look: Callable[[Any], Any] | None,
     ) -> None:
         self.way = way
@@ -72,6 +73,7 @@ class GymMDP:
         self.reward_range = reward_range
         self.deterministic_transitions = self.deterministic_rewards = deterministic
         self._actions = list(actions)
+        self._guarded = deterministic and never_drew
         self._look = look
         self._env = env
         self._bare = env.unwrapped
@@ -87,7 +89,7 @@ class GymMDP:
     def step(self, state: Captured, action: int, rng: np.random.Generator) -> tuple[float, State]:
         """One step of the environment from a captured state; the end of an episode, truncated or not, is END."""
         env = self.way.restore(self._env, state.value)
-        chance: Any = FORBIDDEN if self.deterministic_transitions else rng
+        chance: Any = FORBIDDEN if self._guarded else rng
         if self._simple and env is self._env:  # the common case, without two calls
             self._bare._np_random = chance
         else:
@@ -164,8 +166,6 @@ class Opened:
             raise BadInput(f"{self.name} has no transition table (env.P, env.s) that its steps follow")
         way, captured = self._way(stage, moments, restore, functions)
         self._warn_where_states_look_alike(moments, [key for _, key in captured])
-        if deterministic and stage.drew:
-            raise BadInput(f"{self.name} draws random numbers in its steps: it is not deterministic")
         points = [self.view.point(moment.observation) for moment in moments]
         return GymMDP(
             self.env,
@@ -174,7 +174,8 @@ class Opened:
             bounded(self.view, points),
             steps,
             self._reward_range(reward_range, moments),
-            not (stage.drew or stage.randomness.seeded) if deterministic is None else bool(deterministic),
+            self._deterministic(deterministic, stage, way, moments, captured),
+            not stage.drew,
             self._look(stage, moments),
         )
 
@@ -218,6 +219,25 @@ class Opened:
         hint = "" if functions else "; give get_state(env) and set_state(env, state)"
         raise BadInput(f"{self.name} cannot be restored ({'; '.join(reasons)}){hint}")
 
+    def _deterministic(
+        self, given: bool | None, stage: Stage, way: Way, moments: Sequence[Moment], captured: Sequence[Any]
+    ) -> bool:
+        """Whether nothing is random: as given, where that can be, or as far as random episodes could tell."""
+        rounded = isinstance(way, Functions) and not way.exact
+        if rounded:
+            warnings.warn(
+                f"set_state restores {self.name} up to rounding only, so that steps from one state are not quite the "
+                "same each time: restore all that the next step depends on (of MuJoCo, mjSTATE_INTEGRATION)",
+                stacklevel=4,
+            )
+        if given is None:
+            return not (stage.drew or stage.randomness.seeded or rounded)
+        if given and rounded:
+            raise BadInput(f"{self.name} is not deterministic: it is restored up to rounding only")
+        if given and stage.drew and (difference := resampled(stage, way, moments, captured)):
+            raise BadInput(f"{self.name} is not deterministic: {difference}")
+        return bool(given)
+
     def _look(self, stage: Stage, moments: Sequence[Moment]) -> Callable[[Any], Any] | None:
         """How to ask the environment what it showed last, where one of the usual ways agrees with the reference."""
         for look in (_get_obs, _get_ob, _state):
@@ -256,7 +276,7 @@ class Opened:
                 warnings.warn(
                     f"the observation of {self.name} is not its state: {moment.observation} was seen in different "
                     "states; plans use the whole state, features only what is observed",
-                    stacklevel=5,
+                    stacklevel=4,
                 )
                 return
 
@@ -287,7 +307,10 @@ def _make(env: Any, options: dict[str, Any]) -> Any:
         return _copied(env)
     if not callable(env):
         raise BadInput(f"expected a Gymnasium id, an environment, or a function that makes one, got {env!r}")
-    made = env()
+    try:
+        made = env()
+    except Exception as error:
+        raise BadInput(f"the function that makes the environment raised {type(error).__name__}: {error}") from error
     if not isinstance(made, gymnasium.Env):
         raise BadInput(f"the function must give a gymnasium.Env, got {type(made).__name__}")
     return made

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Protocol
 
+import gymnasium
 import numpy as np
 
 ATOMS = (type(None), bool, int, float, complex, str, bytes, np.bool_, np.number, range)
@@ -115,7 +116,7 @@ class Attributes:
             key += part
         try:
             return value, tuple([x if type(x) in PLAIN else _freeze(x) for x in key])
-        except _Opaque:
+        except (_Opaque, RecursionError):
             return value, None
 
     def restore(self, env: Any, value: Any) -> Any:
@@ -188,12 +189,14 @@ class Functions:
 
     def __init__(self, get_state: Callable[[Any], Any], set_state: Callable[[Any, Any], Any]) -> None:
         self.get_state, self.set_state = get_state, set_state
+        self.exact = True
+        """Whether they restore to the bit; if not, states have no identity."""
 
     def capture(self, env: Any) -> tuple[Any, tuple[Any, ...] | None]:
         """What ``get_state`` gives, and the same as a key where it is plain data."""
         value = self.get_state(env)
         try:
-            return value, (_freeze(value),)
+            return value, (_freeze(value),) if self.exact else None
         except _Opaque:
             return value, None
 
@@ -253,6 +256,8 @@ def _freeze(x: Any) -> Any:
         return (x.dtype.char, x.shape, x.tobytes())
     if isinstance(x, ATOMS + FIXED):
         return x
+    if isinstance(x, gymnasium.Env):  # parts may know the environment that they are part of
+        return "env"
     if isinstance(x, list | tuple):
         return tuple([_freeze(y) for y in x])
     if isinstance(x, dict):
@@ -276,6 +281,9 @@ def _in_python(kind: type) -> bool:
 
 class Forbidden:
     """What takes the place of a generator where no step has ever drawn from it: a draw is an error."""
+
+    def __deepcopy__(self, memo: Any) -> Forbidden:
+        return self
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(

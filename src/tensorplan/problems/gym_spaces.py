@@ -92,6 +92,8 @@ def bounded(seen: View, points: Sequence[Array], margin: float = 0.25) -> View:
     width = np.maximum(most - least, 1e-6)
     low = np.where(open_low, least - margin * width, low)
     high = np.where(open_high, most + margin * width, high)
+    if seen.whole:
+        low, high = np.floor(low), np.ceil(high)
     return View(seen.point, tuple(low.tolist()), tuple(high.tolist()), seen.whole, seen.names)
 
 
