@@ -36,6 +36,9 @@ _WHERE = {
     "tensorplan.planners.registry": "make_planner",
     "tensorplan.loop": "run",
     "tensorplan.optimism": "CertificateError ProgramError",
+    "tensorplan.bridges.agent": "PlannerAgent",
+    "tensorplan.bridges.gymnasium_env": "register_envs to_gym",
+    "tensorplan.features": "FeatureMap Frame",
     "tensorplan.lab.judge": "Verdict judge",
     "tensorplan.lab.stats": "query_cost",
     "tensorplan.lab.compare": "compare",
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
     from tensorplan.access import GlobalAccess as GlobalAccess
     from tensorplan.access import LocalAccess as LocalAccess
     from tensorplan.access.delayed import DelayedAccess as DelayedAccess
+    from tensorplan.bridges.agent import PlannerAgent as PlannerAgent
+    from tensorplan.bridges.gymnasium_env import register_envs as register_envs
+    from tensorplan.bridges.gymnasium_env import to_gym as to_gym
     from tensorplan.core import END as END
     from tensorplan.core import MDP as MDP
     from tensorplan.core import Access as Access
@@ -70,6 +76,8 @@ if TYPE_CHECKING:
     from tensorplan.core import TensorplanError as TensorplanError
     from tensorplan.core import Trail as Trail
     from tensorplan.core import Walk as Walk
+    from tensorplan.features import FeatureMap as FeatureMap
+    from tensorplan.features import Frame as Frame
     from tensorplan.intervals import Interval as Interval
     from tensorplan.lab.compare import compare as compare
     from tensorplan.lab.judge import Verdict as Verdict

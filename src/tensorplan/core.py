@@ -225,9 +225,9 @@ class Problem:
     def dimension(self) -> int:
         """d, read off the features of a start state."""
         state = self.mdp.start(np.random.default_rng(0))
-        features = self.phi_v if self.phi_v is not None else self.phi_q
+        name, features = ("phi_v", self.phi_v) if self.phi_v is not None else ("phi_q", self.phi_q)
         assert features is not None
-        return int(np.shape(features(state, 0))[-1])
+        return int(_values(name, features, state, 0).shape[-1])
 
     def next_stage(self, stage: int) -> int:
         """The stage after ``stage``; time stands still in problems without a horizon."""
@@ -254,15 +254,7 @@ class Problem:
             raise BadInput(f"problem {self.name!r} has no {name}")
         if state is END:
             return np.zeros(shape)
-        where = f"{name}(state={state!r}, stage={stage})"
-        try:
-            value = np.array(phi(state, stage), dtype=np.float64)
-        except TensorplanError:
-            raise
-        except (TypeError, ValueError) as error:
-            raise ProblemError(f"{where} did not give an array of numbers: {error}") from error
-        except Exception as error:
-            raise ProblemError(f"{where} raised {type(error).__name__}: {error}") from error
+        where, value = f"{name}(state={state!r}, stage={stage})", _values(name, phi, state, stage)
         if value.shape != shape:
             raise ProblemError(f"{where} has shape {value.shape}, expected {shape}")
         squares = np.einsum("...i,...i->...", value, value)
@@ -518,6 +510,20 @@ def return_range(
         steps = left if discount == 1 else (1 - discount**left) / (1 - discount)
     low, high = min(reward_range[0], 0.0), max(reward_range[1], 0.0)
     return (low * steps if low else 0.0, high * steps if high else 0.0)
+
+
+def _values(name: str, phi: Features, state: State, stage: int) -> Array:
+    """What a feature map gives, as an array; what it raises, as one sentence."""
+    try:
+        return np.atleast_1d(np.array(phi(state, stage), dtype=np.float64))
+    except TensorplanError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ProblemError(
+            f"{name}(state={state!r}, stage={stage}) did not give an array of numbers: {error}"
+        ) from error
+    except Exception as error:
+        raise ProblemError(f"{name}(state={state!r}, stage={stage}) raised {type(error).__name__}: {error}") from error
 
 
 def _is_whole(x: object) -> bool:

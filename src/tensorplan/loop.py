@@ -17,13 +17,11 @@ from tensorplan.core import (
     Planner,
     Policy,
     Problem,
-    ProblemError,
     Refused,
     Run,
-    State,
     TensorplanError,
 )
-from tensorplan.problems.simulate import draw, whole_action
+from tensorplan.problems.simulate import draw, draw_start, whole_action
 from tensorplan.specs import whole
 
 MAX_STEPS = 100_000
@@ -93,7 +91,7 @@ class _Table:
     ) -> None:
         self.problem, self.planner, self.max_steps = problem, planner, max_steps
         self.world, simulator, self.mind = streams
-        self.start = _start(problem, self.world)
+        self.start = draw_start(problem, self.world)
         self.access = access(problem, self.start, simulator, budget=budget, cache=cache)
         self.policy: Policy | None = None
         self.refutation: NotRealizable | None = None
@@ -150,13 +148,3 @@ class _Table:
             certificate=getattr(self.policy, "certificate", None),
             trace=getattr(self.policy, "trace", None),
         )
-
-
-def _start(problem: Problem, rng: np.random.Generator) -> State:
-    try:
-        state = problem.mdp.start(rng)
-    except Exception as error:
-        raise ProblemError(f"start() of problem {problem.name!r} raised {type(error).__name__}: {error}") from error
-    if state is END:
-        raise ProblemError(f"start() of problem {problem.name!r} gave END: there is nothing to plan")
-    return state

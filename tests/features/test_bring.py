@@ -62,6 +62,7 @@ def anything(*args):
         (half, [0.25, 0.125]),
         (lambda x: [[x[0] / 2], [x[1] / 2]], [0.25, 0.125]),
         (half_and_stage, [0.25, 0.375]),
+        (lambda point, h: [h / 8], [0.375]),
         (Method(), [0.25, 0.125]),
         (Method().phi, [0.25, 0.375]),
         (with_own_default, [0.25, 0.125]),
@@ -113,7 +114,7 @@ def test_the_dimension_is_that_of_the_first_call():
     assert calls == []
     found(X, 0)
     assert found.dimension == 2
-    assert repr(found) == "<features phi: dimension 2>"
+    assert repr(found) == str(found) == "<features phi: dimension 2>"
     assert found.names == ("phi[0]", "phi[1]")
     assert from_callable(phi, dimension=2).dimension == 2
     assert len(calls) == 1

@@ -24,7 +24,7 @@ class Brought(BaseMap):
     """A map from outside, checked at every point: as many features as before, finite, norm at most ``scale``."""
 
     what: str
-    """What it is, for messages."""
+    """The kind of thing it is, for messages."""
 
     def __init__(self, name: str, dimension: int | None, scale: float, frame: Frame | None) -> None:
         super().__init__(name, 0 if dimension is None else whole("dimension", dimension, 1))
@@ -36,7 +36,9 @@ class Brought(BaseMap):
         """The dimension d: as given, or that of the first call, or of one at the middle of the frame."""
         if not self._dimension:
             if self.frame is None:
-                raise BadInput(f"{self} has an unknown dimension before its first call: give dimension= or frame=")
+                raise BadInput(
+                    f"{self.label} has an unknown dimension before its first call: give dimension= or frame="
+                )
             self._raw(self.frame.middle, 0)
         return self._dimension
 
@@ -55,7 +57,7 @@ class Brought(BaseMap):
         self._dimension = self._dimension or len(raw)
         if len(raw) != self._dimension or not len(raw):
             expected = f", not {self._dimension}," if self._dimension else ""
-            raise ProblemError(f"{self} gave {len(raw)} features{expected} at {_place(x, stage)}")
+            raise ProblemError(f"{self.label} gave {len(raw)} features{expected} at {_place(x, stage)}")
         return raw
 
     def _numbers(self, ask: Callable[[], Any], x: Array, stage: int) -> Array:
@@ -64,16 +66,16 @@ class Brought(BaseMap):
             answer = ask()
         except Exception as error:
             if any(kind.__name__ == "NotFittedError" for kind in type(error).__mro__):
-                raise BadInput(f"{self} is not fitted yet: call its fit() first") from error
+                raise BadInput(f"{self.label} is not fitted yet: call its fit() first") from error
             first = str(error).strip().partition("\n")[0]
-            raise ProblemError(f"{self} raised {type(error).__name__} at {_place(x, stage)}: {first}") from error
+            raise ProblemError(f"{self.label} raised {type(error).__name__} at {_place(x, stage)}: {first}") from error
         try:
             if answer is None:
                 raise TypeError
             return np.asarray(answer.toarray() if hasattr(answer, "toarray") else answer, dtype=np.float64)
         except (TypeError, ValueError) as error:
             kind = type(answer).__name__
-            raise ProblemError(f"{self} gave no array of numbers at {_place(x, stage)}, but {kind}") from error
+            raise ProblemError(f"{self.label} gave no array of numbers at {_place(x, stage)}, but {kind}") from error
 
     def _scaled(self, raw: Array, x: Array, stage: int) -> Array:
         """The vector divided by the scale, (d,)."""
@@ -86,14 +88,16 @@ class Brought(BaseMap):
         norm = float(np.linalg.norm(raw))
         if not math.isfinite(norm):
             bad = [*raw[~np.isfinite(raw)], norm][0]
-            return ProblemError(f"{self} gave {bad} at {_place(x, stage)}")
+            return ProblemError(f"{self.label} gave {bad} at {_place(x, stage)}")
         above = "1" if self.scale == 1 else f"scale={self.scale:g}"
         return ProblemError(
-            f"{self} gave features of norm {norm:.6g} at {_place(x, stage)}, which is above {above}: "
+            f"{self.label} gave features of norm {norm:.6g} at {_place(x, stage)}, which is above {above}: "
             f"give scale={_rounded_up(norm)} or more"
         )
 
-    def __str__(self) -> str:
+    @property
+    def label(self) -> str:
+        """What it is called in messages."""
         return f"the {self.what} {self.name!r}"
 
 
@@ -114,7 +118,7 @@ class Custom(Brought):
         own = getattr(function, "__name__", type(function).__name__)
         super().__init__(name or own.strip("<>"), dimension, scale, frame)
         self.function = function
-        self._sees_stage = _sees_stage(function, str(self))
+        self._sees_stage = _sees_stage(function, self.label)
 
     def ask(self, x: Array, stage: int) -> Any:
         """The value of the function."""
@@ -154,7 +158,7 @@ class Transformed(Brought):
         rows = self._numbers(lambda: self.transformer.transform(points.copy()), points[0], places[0])
         if rows.shape != (len(points), len(first)):
             expected = (len(points), len(first))
-            raise ProblemError(f"{self} gave an array {rows.shape} for {len(points)} points, expected {expected}")
+            raise ProblemError(f"{self.label} gave an array {rows.shape} for {len(points)} points, expected {expected}")
         return np.array([self._scaled(*row) for row in zip(rows, points, places, strict=True)])
 
     def describe(self) -> tuple[str, ...]:

@@ -103,6 +103,5 @@ class Timed(BaseMap):
 
 
 def join(maps: Sequence[FeatureMap]) -> FeatureMap:
-    """The maps side by side, or the only one; parts of parts are parts, so that the name says it all."""
-    parts = [part for each in maps for part in (each.parts if isinstance(each, Concatenated) else [each])]
-    return parts[0] if len(parts) == 1 else Concatenated(parts)
+    """The maps side by side, or the only one."""
+    return maps[0] if len(maps) == 1 else Concatenated(maps)

@@ -23,7 +23,10 @@ def resolve(features: Any, frame: Frame, *, seed: int = 0, scale: float = 1.0) -
 
 
 def compose(*maps: Any, frame: Frame | None = None, seed: int = 0, scale: float = 1.0) -> FeatureMap:
-    """The maps side by side; specs (which need a frame), functions and transformers are made maps first."""
+    """The maps side by side; specs (which need a frame), functions and transformers are made maps first.
+
+    Parts of parts are parts, so that the name says it all.
+    """
     found: list[FeatureMap] = []
     brought = 0
     for part in maps:

@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import BadInput, Problem, ProblemError, State
+from tensorplan.core import END, BadInput, Problem, ProblemError, State
+
+
+def draw_start(problem: Problem, rng: np.random.Generator) -> State:
+    """An initial state, checked."""
+    try:
+        state = problem.mdp.start(rng)
+    except Exception as error:
+        raise ProblemError(f"start() of problem {problem.name!r} raised {type(error).__name__}: {error}") from error
+    if state is END:
+        raise ProblemError(f"start() of problem {problem.name!r} gave END: there is nothing to plan")
+    return state
 
 
 def draw(problem: Problem, state: State, stage: int, action: int, rng: np.random.Generator) -> tuple[float, State]:

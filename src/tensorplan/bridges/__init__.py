@@ -1,0 +1,1 @@
+"""Our problems and planners inside what people use."""

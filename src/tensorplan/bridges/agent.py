@@ -1,0 +1,147 @@
+"""A planner as an agent for evaluation loops that are written already: the environment in, an action out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from tensorplan.bridges.pilot import Pilot, Place
+from tensorplan.core import BadInput, Certificate, NotRealizable, Planner, Problem
+from tensorplan.problems.tabular import TabularMDP
+
+
+class PlannerAgent:
+    """A planner that acts in Gymnasium environments, metered, without touching them.
+
+    ``problem``: what to plan in, for all environments of its kind.  Without it an environment made by
+    :func:`tensorplan.to_gym` brings its own, whatever is wrapped around it, and any other becomes one by
+    ``from_gym(env, **options)``; both happen anew for another environment.  ``budget`` bounds the queries of a planning
+    episode, and where the planner cannot go on with what is left, ``act`` raises BudgetSpent.
+
+    A planning episode begins with the first ``act`` and goes on as long as the environment is one step further each
+    time.  It begins anew, from the state and the stage that the environment is in,
+
+    * where the environment was reset: its clock says so, which is that of ``gymnasium.make`` (TimeLimit) or of our own
+      environments;
+    * where the environment is in a state to which the last action cannot have led: in tables, and where transitions are
+      deterministic and states can be compared.  So it is all right to take other actions than those of the agent;
+    * where the horizon of the problem is over and the environment goes on.  The stage is the clock modulo the horizon.
+
+    Where neither clock nor state tells, call ``reset()`` when you reset the environment.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        problem: Problem | None = None,
+        *,
+        budget: int | None = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        if problem is not None and not isinstance(problem, Problem):
+            raise BadInput(f"PlannerAgent takes a problem, got {problem!r}")
+        if problem is not None and options:
+            raise BadInput(f"{next(iter(options))!r} is an option for making a problem, and a problem was given")
+        self._pilot = Pilot(planner, budget=budget, seed=seed)
+        self._given, self._options = problem, options
+        self._env: Any = None
+        if problem is not None:
+            self._pilot.plan_in(problem)
+
+    @property
+    def problem(self) -> Problem:
+        """What the agent plans in; there is none before the first environment, unless it was given."""
+        return self._pilot.problem
+
+    @property
+    def queries(self) -> list[int]:
+        """The queries of each call of ``act`` so far, in order; a call that was cut short is listed too."""
+        return list(self._pilot.queries)
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Of the current planning episode, where the planner gives one; it is about the state where that began."""
+        return self._pilot.certificate
+
+    @property
+    def refutation(self) -> NotRealizable | None:
+        """The last proof that the features do not realize v*; the agent goes on with the best policy found."""
+        return self._pilot.refutation
+
+    def reset(self) -> None:
+        """Begin a new planning episode with the next ``act``."""
+        self._pilot.reset()
+
+    def act(self, env: Any, observation: Any = None) -> int:
+        """The action in the state that the environment is in.
+
+        ``observation``: what it showed last, for the few that cannot be asked for it again.  Where the observation is
+        the state, as in tables, ``act(observation)`` does without the environment.
+        """
+        return self._pilot.act(self._place(env, observation) if _is_env(env) else self._seen(env))
+
+    def _place(self, env: Any, observation: Any) -> Place:
+        """Where an environment is."""
+        from tensorplan.bridges.problem_env import ProblemEnv
+
+        base = env.unwrapped
+        ours = isinstance(base, ProblemEnv)
+        if self._given is None and ours:
+            self._pilot.plan_in(base.problem)
+        elif self._given is None and env is not self._env:
+            self._pilot.plan_in(self._adapted(env))
+        self._env = env
+        mdp: Any = self.problem.mdp
+        if hasattr(mdp, "capture"):
+            clock, horizon = _clock(env), self.problem.horizon
+            stage = None if clock is None or horizon is None else clock % horizon
+            return Place(mdp.capture(env, observation), stage, clock)
+        if ours:
+            return Place(base.state, base.stage, base.steps)
+        raise BadInput(f"problem {self.problem.name!r} cannot read the state of {env}: make the problem with from_gym")
+
+    def _adapted(self, env: Any) -> Problem:
+        from tensorplan.problems.gym import from_gym
+
+        if "features" not in self._options:
+            raise BadInput(f"to plan in {env} an agent needs features, as in PlannerAgent(planner, features='poly2')")
+        return from_gym(env, **self._options)
+
+    def _seen(self, observation: Any) -> Place:
+        """The place that an observation shows."""
+        problem = self.problem
+        if not isinstance(problem.mdp, TabularMDP):
+            raise BadInput(
+                f"an observation of problem {problem.name!r} is not its state: act takes the environment itself"
+            )
+        if not isinstance(observation, int | np.integer) or isinstance(observation, bool):
+            raise BadInput(
+                f"act takes a Gymnasium environment, or the number of a state of problem {problem.name!r}, "
+                f"got {observation!r}"
+            )
+        state = int(observation)
+        stage = problem.mdp.stage_of(state)
+        return Place(state, stage if problem.mdp.layered else None)
+
+
+def _is_env(thing: Any) -> bool:
+    gymnasium = sys.modules.get("gymnasium")  # there are no environments before it is imported
+    return gymnasium is not None and isinstance(thing, gymnasium.Env)
+
+
+def _clock(env: Any) -> int | None:
+    """Steps since the reset, where a wrapper (TimeLimit) or the environment counts them."""
+    from tensorplan.bridges.problem_env import ProblemEnv
+
+    layer = env
+    while layer is not env.unwrapped:
+        if vars(layer).get("_has_reset") is False:  # OrderEnforcing
+            raise BadInput(f"{env} was not reset yet: call reset() before act")
+        steps = vars(layer).get("_elapsed_steps")
+        if steps is not None:
+            return int(steps)
+        layer = layer.env
+    return layer.steps if isinstance(layer, ProblemEnv) else None
