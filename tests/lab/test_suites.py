@@ -137,3 +137,10 @@ def test_ids_are_the_same_in_another_process():
 def test_a_suite_has_a_size_limit():
     with pytest.raises(BadInput, match="2,000,000 units"):
         Suite(("hanoi/3", "hanoi/4"), ("uct",), tuple(range(1_000_000)))
+
+
+def test_problems_that_take_any_option():
+    """The options of a Gymnasium environment are its own business, and part of the identity."""
+    suite = Suite(("gym/FrozenLake-v1:features=realizing3:is_slippery=false",), ("random",), (0,))
+    other = Suite(("gym/FrozenLake-v1:features=realizing3:is_slippery=true",), ("random",), (0,))
+    assert suite.units()[0].id != other.units()[0].id

@@ -201,7 +201,8 @@ def _complete(name: str, build: Callable[..., Any], params: Mapping[str, Any]) -
     def given(**params: Any) -> dict[str, Any]:
         return params
 
-    defaults = {key: p.default for key, p in inspect.signature(build).parameters.items()}
+    takes = inspect.signature(build).parameters
+    defaults = {key: p.default for key, p in takes.items() if p.kind is not p.VAR_KEYWORD}
     return {key: _whole_if_equal(value) for key, value in (defaults | call(name, given, params)).items()}
 
 
