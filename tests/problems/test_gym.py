@@ -309,6 +309,8 @@ class Walk(gymnasium.Env):
         ("FrozenLake-v1", {"values": "w"}, r"values"),
         ("CartPole-v1", {"deterministic": True, "features": "onehot", "bound": 1}, r"onehot"),
         ("Blackjack-v1", {"deterministic": True, "bound": 1}, r"Blackjack-v1 is not deterministic: step .*other"),
+        ("FrozenLake-v1", {"deterministic": True}, r"is not deterministic: its transition table has several outcomes"),
+        ("Taxi-v4", {"reward_range": (0, 1)}, r"rewards of Taxi-v4 go from -10 to 20, not reward_range=\(0, 1\)"),
         (lambda: wrappers.Autoreset(Walk()), {}, r"resets itself at the end of an episode"),
     ],
 )

@@ -161,6 +161,11 @@ class Opened:
         moments = reference(stage, self.name)
         table = None if functions or restore not in ("auto", "table") else self._table(stage, moments, steps)
         if table is not None:
+            if deterministic and not (table.deterministic_transitions and table.deterministic_rewards):
+                raise BadInput(f"{self.name} is not deterministic: its transition table has several outcomes")
+            if not (reward_range in (None, "probe") or _inside(table.reward_range, reward_range)):
+                low, high = table.reward_range
+                raise BadInput(f"the rewards of {self.name} go from {low:g} to {high:g}, not reward_range={reward_range}")
             return table
         if restore == "table":
             raise BadInput(f"{self.name} has no transition table (env.P, env.s) that its steps follow")
@@ -335,6 +340,10 @@ def _copied(env: Any) -> Any:
         return copy.deepcopy(env)
     except Exception as error:
         raise BadInput(f"{env} cannot be copied ({error}): give a function that makes it") from error
+
+
+def _inside(found: tuple[float, float], given: Any) -> bool:
+    return bool(given[0] <= found[0] and found[1] <= given[1])
 
 
 def _get_obs(env: Any) -> Any:
