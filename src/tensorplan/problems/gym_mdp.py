@@ -159,13 +159,14 @@ class Opened:
         steps = self._horizon(horizon)
         stage = Stage(self.env, self.actions, seed)
         moments = reference(stage, self.name)
-        table = None if functions or restore not in ("auto", "table") else self._table(stage, moments, steps)
+        table = None if functions or restore not in ("auto", "table") else self._table(stage, steps)
         if table is not None:
             if deterministic and not (table.deterministic_transitions and table.deterministic_rewards):
                 raise BadInput(f"{self.name} is not deterministic: its transition table has several outcomes")
             if not (reward_range in (None, "probe") or _inside(table.reward_range, reward_range)):
                 low, high = table.reward_range
-                raise BadInput(f"the rewards of {self.name} go from {low:g} to {high:g}, not reward_range={reward_range}")
+                span = f"the rewards of {self.name} go from {low:g} to {high:g}"
+                raise BadInput(f"{span}, not reward_range={reward_range}")
             return table
         if restore == "table":
             raise BadInput(f"{self.name} has no transition table (env.P, env.s) that its steps follow")
@@ -194,7 +195,7 @@ class Opened:
             raise BadInput(f"horizon={steps} is longer than the time limit of {self.name}, {self.limit} steps")
         return steps
 
-    def _table(self, stage: Stage, moments: Sequence[Moment], horizon: int | None) -> GymTable | None:
+    def _table(self, stage: Stage, horizon: int | None) -> GymTable | None:
         """The table, where there is one, nothing is wrapped around it, and steps follow it."""
         env = self.env
         if env is not env.unwrapped or not has_table(env) or getattr(env, "fickle_passenger", False):
