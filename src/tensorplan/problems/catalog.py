@@ -66,9 +66,9 @@ CATALOG: dict[str, Entry] = {
     "exponential": Entry(exponential, ("d",), "exponential/64", "one of e^(d/32) actions pays: linear q*, exact steps"),
     "constant-gap": Entry(constant_gap, ("d",), "constant-gap/64", "the same with a constant gap and random steps"),
     "queue-admission": Entry(
-        queue_admission, ("capacity",), "queue-admission/10", "M/M/c queue, discounted: let the next customer in, or not"
+        queue_admission, ("capacity",), "queue-admission/10", "M/M/c queue, discounted: let a customer in, or not"
     ),
-    "american-put": Entry(american_put, ("dates",), "american-put/6", "American put on a binomial tree: hold or exercise"),
+    "american-put": Entry(american_put, ("dates",), "american-put/6", "American put on a tree: hold it or exercise it"),
     "gym": Entry(gym, ("=env",), "gym/Taxi-v4:features=realizing5", "any Gymnasium environment"),
 }
 

@@ -1,0 +1,36 @@
+"""An American put, A = 2: exercise it today, or hold it?
+
+Run it with ``python examples/american_option.py``; docs/cases/american_option.md says what it shows.
+"""
+
+import tensorplan as tp
+from tensorplan.lab.sessions import side_by_side
+
+problem = tp.make("american-put/6:features=payoff")
+print(f"v*(s0) = {problem.optimal_value(0):.3f} is the price of the put")
+print(f"payoff: d = {problem.dimension}, misses v* by eta = {problem.eta:.4f}\n")
+
+planners: dict[str, tp.Planner] = {
+    "TensorPlan": tp.TensorPlan(delta=0.5, eta=problem.eta),
+    "UCT": tp.UCT(simulations=120),
+    "sparse sampling": tp.SparseSampling(width=4),
+    "random": tp.RandomPlanner(),
+}
+table = side_by_side(problem, planners, episodes=500)
+print(table)
+
+
+def bracket(certificate: tp.Certificate | None) -> str:
+    """What a certificate says."""
+    assert certificate is not None
+    return f"{certificate.status}, v*(s0) in [{certificate.lower:.2f}, {certificate.upper:.2f}]"
+
+
+print("\npayoff with its eta:", bracket(table.lines[0].certificate))
+for spec, delta in (("realizing", 0.5), ("payoff", 0.5), ("payoff", 0.25), ("poly2@time", 0.5)):
+    task = tp.make(f"american-put/6:features={spec}")
+    print(f"{spec} as if it were right (it misses by {task.eta:.2f}), delta={delta}:", end=" ")
+    try:
+        print(bracket(tp.run(task, tp.TensorPlan(delta=delta)).episodes[0].certificate))
+    except tp.NotRealizable as error:
+        print(f"refuted, eta >= {error.eta:.3f} is needed")
