@@ -39,6 +39,8 @@ _WHERE = {
     "tensorplan.bridges.agent": "PlannerAgent",
     "tensorplan.bridges.gymnasium_env": "register_envs to_gym",
     "tensorplan.features": "FeatureMap Frame",
+    "tensorplan.lab.diagnose": "Diagnosis diagnose",
+    "tensorplan.lab.fit_features": "fit_features",
     "tensorplan.lab.judge": "Verdict judge",
     "tensorplan.lab.stats": "query_cost",
     "tensorplan.lab.compare": "compare",
@@ -80,6 +82,9 @@ if TYPE_CHECKING:
     from tensorplan.features import Frame as Frame
     from tensorplan.intervals import Interval as Interval
     from tensorplan.lab.compare import compare as compare
+    from tensorplan.lab.diagnose import Diagnosis as Diagnosis
+    from tensorplan.lab.diagnose import diagnose as diagnose
+    from tensorplan.lab.fit_features import fit_features as fit_features
     from tensorplan.lab.judge import Verdict as Verdict
     from tensorplan.lab.judge import judge as judge
     from tensorplan.lab.stats import query_cost as query_cost

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import logging
 import sys
+import warnings
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -450,6 +451,34 @@ def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json
     return _interrupted() if played.interrupted else DONE
 
 
+@app.command()
+@click.argument("env")
+@click.option("--features", default=None, help="A spec such as poly2.  [default: the problem's own]")
+@click.option("--values", default=None, type=click.Choice(["v", "q"]), help="Of which values.  [default: v, or both]")
+@click.option("--horizon", default=None, type=click.IntRange(min=1), help="Of a Gymnasium environment.")
+@click.option("--discount", default=None, type=click.FloatRange(0, 1, min_open=True), help="The discount.")
+@click.option("--bound", default=None, type=click.FloatRange(0, min_open=True), help="B, to be judged, or to try with.")
+@click.option("--budget", default=100_000, show_default=True, type=click.IntRange(min=0), help="Queries of a trial.")
+@seed
+@as_json
+def diagnose(env: str, values: str | None, budget: int, seed: int, as_json: bool, **options: Any) -> int:
+    """How far features are from realizing v* or q*, and what follows; ENV is like hanoi/6 or FrozenLake-v1."""
+    from tensorplan.lab.diagnose import diagnose as examine
+    from tensorplan.lab.subject import named
+
+    with _progress(1) as show:
+        show(0, f"opening {env}")
+        problem = named(env, values=values, seed=seed, **options)
+        result = examine(problem, which=values, budget=budget, seed=seed, progress=lambda text: show(0, text))
+    if as_json:
+        _print_json(result.as_json())
+    else:
+        from tensorplan.report.tables import diagnosis_table
+
+        _console().print(diagnosis_table(result))
+    return _interrupted() if result.interrupted else DONE
+
+
 def _whole_numbers(option: str, text: str) -> list[int]:
     from tensorplan.core import BadInput
 
@@ -467,7 +496,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     log.setLevel(logging.INFO)
     log.handlers = [_Talk()]
     try:
-        code = app.main(arguments, prog_name="tensorplan", standalone_mode=False) or DONE
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *where: log.warning(str(message))
+            code = app.main(arguments, prog_name="tensorplan", standalone_mode=False) or DONE
     except TensorplanError as error:
         code = _complain(str(error), USAGE)
     except click.UsageError as error:

@@ -12,7 +12,7 @@ would change what is optimal wherever an episode can end early.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,6 +113,14 @@ class PointFeatures:
         features = self.map(self.mdp.point(state), stage)
         return features if self.blocks is None else np.asarray(np.kron(np.eye(self.blocks), features))
 
+    def many(self, states: Sequence[State], stage: int) -> Array:
+        """The rows of all states, (m, d), or of all their pairs, (m A, A d)."""
+        features = self.map.many(np.array([self.mdp.point(state) for state in states]), stage)
+        if self.blocks is None:
+            return features
+        blocks = np.eye(self.blocks)[None, :, :, None] * features[:, None, None, :]
+        return np.asarray(blocks.reshape(len(states) * self.blocks, -1))
+
 
 def _realizing(
     mdp: TabularMDP, spec: str, values: str, discount: float, bound: float | None, seed: int, label: str
@@ -144,12 +152,12 @@ def _featured(
 
 def _fitted_bound(mdp: TabularMDP, phi: PointFeatures, solution: Any, values: str) -> float:
     """A little more than the length of the θ that fits the exact solution best, by least squares, where episodes go."""
-    table = solution.v if values == "v" else solution.q
-    rows, targets = [], []
+    square: Any = 0.0
+    moment: Any = 0.0  # the normal equations, stage by stage: a table with a horizon has many rows
     for stage, mask in enumerate(reachable(mdp)):
-        for index in np.flatnonzero(mask).tolist():
-            rows.append(phi(mdp.states(stage)[index], stage))
-            targets.append(table[stage][index])
-    matrix, target = np.array(rows), np.array(targets).ravel()
-    theta = np.linalg.lstsq(matrix.reshape(len(target), -1), target, rcond=None)[0]
+        states = [mdp.states(stage)[index] for index in np.flatnonzero(mask).tolist()]
+        rows = phi.many(states, stage)
+        target = (solution.v if values == "v" else solution.q)[stage][mask].ravel()
+        square, moment = square + rows.T @ rows, moment + rows.T @ target
+    theta = np.linalg.lstsq(square, moment, rcond=None)[0]
     return float(SLACK * np.linalg.norm(theta)) or 1.0

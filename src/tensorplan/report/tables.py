@@ -9,6 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be loaded
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be
     from tensorplan.game import Cost
     from tensorplan.intervals import Interval
     from tensorplan.lab.compare import Comparison
+    from tensorplan.lab.diagnose import Diagnosis
     from tensorplan.lab.hardness import Hardness
     from tensorplan.lab.needs import Need
     from tensorplan.lab.statistics import Standing
@@ -380,4 +382,19 @@ def comparison_table(comparison: Comparison) -> Table:
             seconds(s.seconds),
             *([] if all_ended else [f"{s.ended}/{s.runs}"]),
         )
+    return table
+
+
+def diagnosis_table(diagnosis: Diagnosis) -> Table:
+    """What is known about the features: a section for v* and one for q*."""
+    from tensorplan.lab.diagnose import findings
+
+    note = "\n".join(diagnosis.notes) or None
+    table = _table(f"Features of {diagnosis.problem}", ["", "about", "finding"], [], note)
+    for part in diagnosis.parts:
+        table.add_section()
+        before = ""
+        for row, (about, finding) in enumerate(findings(part)):
+            table.add_row(f"{part.values}*" if not row else "", "" if about == before else about, escape(finding))
+            before = about
     return table

@@ -1,0 +1,412 @@
+"""How far linear features are from given values in sup norm, with bounds that anyone can check.
+
+For features Φ (n, d) and values x (n,) this answers, by linear and least-distance programs on a few rows at a time,
+
+    η    = min_θ max_i |x_i - <φ_i, θ>|                    (`Fitter.best`)
+    η_R  = the same over ‖θ‖ <= R                          (`Fitter.within`)
+    N(η) = the least ‖θ‖ with max_i |x_i - <φ_i, θ>| <= η  (`Fitter.shortest`)
+
+Upper bounds are the residual and the norm of a θ that was found.  Lower bounds rest on weak duality: for weights λ
+with ‖λ‖_1 = 1 every θ has
+
+    max_i |x_i - <φ_i, θ>| >= <λ, x - Φθ> >= <λ, x> - ‖Φᵀλ‖ ‖θ‖,
+
+so η_R >= <λ, x> - ‖Φᵀλ‖ R and N(η) >= (<λ, x> - η) / ‖Φᵀλ‖.  Both sides are computed from θ and λ alone, whatever the
+solvers did, and rounding is counted against them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorplan.core import Array
+
+UNIT = 2.3e-16
+"""Twice the unit roundoff."""
+
+RANK = 1e-11
+"""Directions in which the features vary by less than this, relative to the largest, are not used."""
+
+CLOSE = 1e-10
+"""The gap between bounds, relative to the largest |x|, at which a program counts as solved."""
+
+SLACK = 1e-10
+"""What a θ of small norm may miss by more than the best one, relative to the largest |x|."""
+
+FREE = 1e-9
+"""What a lower bound may lose, relative to itself, in order to hold for longer θ."""
+
+CANDIDATES = 2_000
+"""Violated rows among which those to add are chosen."""
+
+ROUNDS = 100
+"""Of adding rows to one program; it takes about ten."""
+
+LEVELS = 30
+"""Least-distance programs for one ball; it takes about ten."""
+
+ASTRAY = 1e-6
+"""How far from its aim, relative to the largest |x|, what has numbers too large for double precision ends."""
+
+POLISH = 1e-8
+"""Combinations of features that are smaller than this, relative to the largest, over the support of λ count as zero."""
+
+OPTIONS: dict[str, bool | int | float | str] = {
+    "output_flag": False,
+    "threads": 1,
+    "presolve": "off",
+    "solver": "simplex",
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class SupFit:
+    """A bracket on the misfit: some θ misses by ``upper``, and no θ of norm up to ``radius`` by less than ``lower``."""
+
+    lower: float
+    upper: float
+    theta: Array
+    """The θ that attains ``upper``, (d,)."""
+    radius: float
+    support: Indices
+    """The rows that no θ fits better, those with λ != 0."""
+    weights: Array
+    """λ there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shortest:
+    """A bracket on the least norm: ``theta`` misses by ``residual``, and no shorter one than ``lower`` by as little."""
+
+    lower: float
+    upper: float
+    """The norm of ``theta``."""
+    theta: Array
+    residual: float
+
+
+# --------------------------------------------------------------------------------------------- what anyone can check
+
+
+def residual(phi: Array, x: Array, theta: Array) -> float:
+    """An upper bound on max_i |x_i - <φ_i, θ>|, close to it."""
+    if not len(x):
+        return 0.0
+    rounding = (len(theta) + 2) * UNIT * (np.abs(x) + np.abs(phi) @ np.abs(theta))
+    return float(np.max(np.abs(x - phi @ theta) + rounding))
+
+
+def length(theta: Array) -> float:
+    """An upper bound on ‖θ‖, close to it."""
+    return float(np.linalg.norm(theta)) * (1 + (len(theta) + 3) * UNIT)
+
+
+def misfit_floor(phi: Array, x: Array, weights: Array, radius: float) -> float:
+    """A lower bound on max_i |x_i - <φ_i, θ>| over all θ with ‖θ‖ <= radius, from any weights (n,)."""
+    gain, slope, total = _dual(phi, x, weights)
+    away = slope * radius * (1 + UNIT) if slope else 0.0  # the radius may be infinite
+    return max(0.0, (gain - away) / total * (1 - 4 * UNIT)) if total else 0.0
+
+
+def norm_floor(phi: Array, x: Array, weights: Array, eta: float) -> float:
+    """A lower bound on ‖θ‖ over all θ with max_i |x_i - <φ_i, θ>| <= eta, from any weights (n,); inf: there is none."""
+    gain, slope, total = _dual(phi, x, weights)
+    above = gain - eta * total * (1 + 4 * UNIT)
+    return 0.0 if above <= 0 else above / slope * (1 - 4 * UNIT) if slope else math.inf
+
+
+def _dual(phi: Array, x: Array, weights: Array) -> tuple[float, float, float]:
+    """A lower bound on <λ, x>, an upper bound on ‖Φᵀλ‖, and ‖λ‖_1, which is the larger one where it is rounded."""
+    products = weights * x
+    gain = math.fsum(products)
+    gain -= UNIT * (math.fsum(np.abs(products)) + abs(gain))
+    parts = weights[:, None] * phi
+    sums = np.array([math.fsum(column) for column in parts.T])
+    slope = length(np.abs(sums) + UNIT * (np.abs(parts).sum(axis=0) * (1 + len(x) * UNIT) + np.abs(sums)))
+    return gain, slope, math.fsum(np.abs(weights)) * (1 + UNIT)
+
+
+# ------------------------------------------------------------------------------------------------------ the programs
+
+
+class Fitter:
+    """The programs for one table of features (n, d) and values (n,)."""
+
+    def __init__(self, phi: Array, x: Array) -> None:
+        self.phi, self.x = phi, x
+        self.scale = float(np.abs(x).max(initial=0.0)) or 1.0
+        """The largest |x|, by which values are divided in the programs."""
+        n = max(len(x), 1)
+        _, sigma, right = np.linalg.svd(np.linalg.qr(phi, mode="r"), full_matrices=False)
+        keep = sigma > RANK * sigma.max(initial=0.0)
+        self.rank = int(keep.sum())
+        self._back = right[keep].T  # (d, r): θ = back (z / spans), an isometry but for the spans
+        self._spans = sigma[keep] / math.sqrt(n)
+        self._basis = phi @ (self._back / self._spans)  # (n, r): orthogonal columns of length sqrt(n)
+        self._y = x / self.scale
+        self._rows: list[tuple[int, int]] = []  # (row, sign) of the least-distance programs, kept from one to the next
+        self._best: SupFit | None = None
+
+    @property
+    def slack(self) -> float:
+        """By how much more than the best θ one of small norm may miss."""
+        return SLACK * self.scale
+
+    # ------------------------------------------------------------------ η
+
+    def best(self, radius: float = 1.0) -> SupFit:
+        """The best fit over all θ; the lower bound is shown for norms up to ``radius``, and further if that is free.
+
+        It is for norms up to some 10^6 times the values as a rule: with θ beyond that, features in double precision
+        can be fitted to anything.
+        """
+        if self._best is None:
+            self._best = self._chebyshev()
+        fit = self._best
+        if not len(fit.support):
+            return fit
+        phi, x = self.phi[fit.support], self.x[fit.support]
+        free = norm_floor(phi, x, fit.weights, (1 - FREE) * misfit_floor(phi, x, fit.weights, 0.0))
+        radius = max(radius, length(fit.theta), free)
+        lower = min(misfit_floor(phi, x, fit.weights, radius), fit.upper)
+        return SupFit(lower, fit.upper, fit.theta, radius, fit.support, fit.weights)
+
+    def _chebyshev(self) -> SupFit:
+        """min t with |y_i - <b_i, z>| <= t for the rows of a set that grows by rows that are violated."""
+        z = self._least_squares()
+        theta = self._theta(z)
+        upper = residual(self.phi, self.x, theta)
+        nobody: Indices = np.zeros(0, dtype=np.intp)
+        fit = SupFit(0.0, upper, theta, math.inf, nobody, np.zeros(0))
+        if upper <= CLOSE * self.scale:
+            return fit
+        program, first = _Program(self.rank), _spread(self._basis, np.ones(len(self._y)), self.rank)
+        program.add([(i, s) for i in first for s in (1, -1)], self._basis, self._y)
+        best, most = z, float(np.abs(self._y - self._basis @ z).max())
+        for _ in range(ROUNDS):
+            if not program.run():
+                break
+            z, t = program.point()
+            errors = self._y - self._basis @ z
+            if (worst := float(np.abs(errors).max())) < most:
+                best, most = z, worst
+            if most - t <= CLOSE or not program.add(self._violated(errors, t), self._basis, self._y):
+                break
+        theta = self._theta(best)
+        found = residual(self.phi, self.x, theta)
+        if found >= upper:
+            found, theta = upper, fit.theta
+        support, weights = self._polished(*_weights(program.pairs, program.multipliers()))
+        return SupFit(0.0, found, theta, math.inf, support, weights)
+
+    def _least_squares(self) -> Array:
+        """z with the least sum of squares; repeated, since the columns are orthogonal up to rounding only."""
+        z = np.zeros(self.rank)
+        for _ in range(3):
+            z += self._basis.T @ (self._y - self._basis @ z) / max(len(self._y), 1)
+        return z
+
+    def _theta(self, z: Array) -> Array:
+        return np.asarray(self._back @ (z / self._spans)) * self.scale
+
+    def _violated(self, errors: Array, t: float) -> list[tuple[int, int]]:
+        """Rows with |error| > t, the worst one and some that point elsewhere, each with the sign of its error."""
+        excess = np.abs(errors) - t
+        excess[excess <= CLOSE / 2] = 0.0
+        if not excess.any():
+            return []
+        chosen = {int(np.argmax(excess)), *_spread(self._basis, excess, self.rank + 1)}
+        return [(i, 1 if errors[i] > 0 else -1) for i in sorted(chosen)]
+
+    def _polished(self, support: Indices, weights: Array) -> tuple[Indices, Array]:
+        """λ with what the solver's tolerance left of Φᵀλ taken out, unless digits ran out on the way."""
+        rows, polished = self._basis[support], weights
+        for _ in range(2):
+            if self.rank:
+                polished = polished - rows @ np.linalg.lstsq(rows, polished, rcond=POLISH)[0]
+        change = float(np.abs(polished - weights).sum())
+        return support, weights if change > ASTRAY else polished / float(np.abs(polished).sum())
+
+    # ------------------------------------------------------------------ N(η)
+
+    def shortest(self, eta: float) -> Shortest:
+        """The θ of least norm among those that miss by eta, or by 10^-10 of the largest value more than the best."""
+        best = self.best()
+        if not len(best.support) and eta <= best.upper:  # realized: the least squares have the least norm
+            return self._realizing(best)
+        eta = max(eta, best.upper + self.slack)
+        theta, support, weights = self._least_distance(eta)
+        reached = residual(self.phi, self.x, theta)
+        if reached > eta + self.slack or length(theta) > length(best.theta):  # digits ran out
+            theta, reached = best.theta, best.upper
+        return self._short(theta, reached, max(eta, reached), support, weights)
+
+    def _realizing(self, best: SupFit) -> Shortest:
+        """The θ of least squares, and λ on rows that determine it: those with Φᵀλ = θ."""
+        support = np.array(_spread(self._basis, np.ones(len(self._y)), self.rank), dtype=np.intp)
+        rows = self._basis[support] * self._spans
+        weights = np.linalg.lstsq(rows.T, self._back.T @ best.theta, rcond=None)[0]
+        return self._short(best.theta, best.upper, best.upper, support, weights)
+
+    def _short(self, theta: Array, reached: float, eta: float, support: Indices, weights: Array) -> Shortest:
+        lower = norm_floor(self.phi[support], self.x[support], weights, eta)
+        return Shortest(min(lower, length(theta)), length(theta), theta, reached)
+
+    def _least_distance(self, eta: float) -> tuple[Array, Indices, Array]:
+        """The θ of least norm that misses by eta at a growing set of rows, and λ (Lawson and Hanson 1974, ch. 23).
+
+        min ‖w‖ subject to E w >= f is solved by u = argmin_{u >= 0} ‖[Eᵀ; fᵀ] u - e_{r+1}‖, w = -ρ_{1..r} / ρ_{r+1}
+        with ρ the residual there, and u are its multipliers.
+        """
+        from scipy.optimize import nnls
+
+        level, unit = eta / self.scale, max(length(self.best().theta) / self.scale, 1e-300)
+        w, u = np.zeros(self.rank), np.zeros(len(self._rows))
+        last = np.zeros(self.rank + 1)
+        last[-1] = 1.0
+        for _ in range(ROUNDS):
+            if self._rows:
+                rows, signs = np.array([i for i, _ in self._rows]), np.array([s for _, s in self._rows])
+                normals, rhs = signs[:, None] * self._basis[rows] * (self._spans * unit), signs * self._y[rows] - level
+                system = np.vstack([normals.T, rhs])
+                try:
+                    u = nnls(system, last, maxiter=30 * len(rows) + 100)[0]
+                except RuntimeError:  # it went in circles: what was found so far is judged as it is
+                    break
+                rho = system @ u - last
+                if not rho[-1] < 0:
+                    break
+                w = _sharpened(-rho[:-1] / rho[-1], normals[u > 0], rhs[u > 0]) * unit
+            errors = self._y - self._basis @ (w * self._spans)
+            new = [row for row in self._violated(errors, level) if row not in self._rows]
+            if not new:
+                break
+            self._rows += new
+            u = np.zeros(len(self._rows))
+        return self._back @ w * self.scale, *_weights(self._rows, u)
+
+    # ------------------------------------------------------------------ η_R
+
+    def within(self, radius: float) -> SupFit:
+        """The best fit over ‖θ‖ <= radius, which is the level η with N(η) = radius.
+
+        A least-distance program at any level improves both bounds: its λ gives a lower one, which is where Newton's
+        method goes next, and its θ, shortened to the radius, an upper one.  Where Newton's method has gained nothing,
+        and once in a while, the next level is in the middle.
+        """
+        best = self.best(radius)
+        if length(best.theta) <= radius:
+            return best
+        nothing = SupFit(0.0, math.inf, np.zeros(len(best.theta)), radius, best.support, best.weights)
+        fit = self._better(nothing, nothing.theta, best.support, best.weights)
+        fit = self._better(fit, best.theta, best.support, best.weights)
+        level = least = best.upper + self.slack
+        for turn in range(1, LEVELS + 1):
+            fit = self._better(fit, *self._least_distance(level))
+            if fit.upper - fit.lower <= CLOSE * self.scale:
+                break
+            if turn % 4 and fit.lower > least:
+                level = least = fit.lower
+            else:
+                level = max(best.upper + self.slack, (fit.lower + fit.upper) / 2)
+        return fit
+
+    def _better(self, fit: SupFit, theta: Array, support: Indices, weights: Array) -> SupFit:
+        """The better of two bounds on both sides, for the same radius."""
+        theta = theta * min(1.0, fit.radius / (length(theta) or 1.0) * (1 - 4 * UNIT))
+        upper = residual(self.phi, self.x, theta)
+        lower = misfit_floor(self.phi[support], self.x[support], weights, fit.radius)
+        if upper >= fit.upper:
+            upper, theta = fit.upper, fit.theta
+        if lower <= fit.lower:
+            lower, support, weights = fit.lower, fit.support, fit.weights
+        return SupFit(min(lower, upper), upper, theta, fit.radius, support, weights)
+
+
+class _Program:
+    """min t subject to s (y_i - <b_i, z>) <= t for pairs (i, s), by HiGHS; it starts from the last solution."""
+
+    def __init__(self, rank: int) -> None:
+        import highspy
+
+        self.rank = rank
+        self.pairs: dict[tuple[int, int], None] = {}  # in the order in which they were added
+        self.optimal = highspy.HighsModelStatus.kOptimal
+        self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        for option, value in OPTIONS.items():
+            self.highs.setOptionValue(option, value)
+        free = np.full(rank + 1, np.inf)
+        self.highs.addVars(rank + 1, np.append(-free[1:], 0.0), free)
+        self.highs.changeColCost(rank, 1.0)
+
+    def add(self, pairs: list[tuple[int, int]], basis: Array, y: Array) -> bool:
+        """Add rows; whether any is new."""
+        new = [pair for pair in pairs if pair not in self.pairs]
+        if not new:
+            return False
+        self.pairs.update(dict.fromkeys(new))
+        rows, signs = np.array([i for i, _ in new]), np.array([s for _, s in new], dtype=np.float64)
+        entries = np.column_stack([signs[:, None] * basis[rows], np.ones(len(new))])
+        m, n = entries.shape
+        starts, columns = np.arange(0, m * n, n, dtype=np.int32), np.tile(np.arange(n, dtype=np.int32), m)
+        self.highs.addRows(m, signs * y[rows], np.full(m, np.inf), m * n, starts, columns, entries.ravel())
+        return True
+
+    def run(self) -> bool:
+        """Solve it; whether there is an optimum.  Where the warm start leads nowhere, from scratch."""
+        self.highs.run()
+        if self.highs.getModelStatus() != self.optimal:
+            self.highs.clearSolver()
+            self.highs.run()
+        return bool(self.highs.getModelStatus() == self.optimal)
+
+    def point(self) -> tuple[Array, float]:
+        """(z, t)."""
+        point = np.array(self.highs.getSolution().col_value)
+        return point[:-1], float(point[-1])
+
+    def multipliers(self) -> Array:
+        """One for each pair, >= 0; zeros where nothing was solved."""
+        found = np.array(self.highs.getSolution().row_dual)
+        return np.maximum(found, 0.0) if len(found) == len(self.pairs) else np.zeros(len(self.pairs))
+
+
+def _sharpened(w: Array, normals: Array, rhs: Array) -> Array:
+    """The point of least norm at which the active rows are tight, unless digits ran out: it is close to w."""
+    sharp = np.asarray(np.linalg.lstsq(normals, rhs, rcond=None)[0], dtype=np.float64)
+    return sharp if np.abs(sharp - w).max(initial=0.0) <= ASTRAY else w
+
+
+def _weights(pairs: Iterable[tuple[int, int]], multipliers: Array) -> tuple[Indices, Array]:
+    """λ from multipliers of signed rows: its support, and its values there, of sum 1 in absolute value."""
+    weights: dict[int, float] = {}
+    for (row, sign), multiplier in zip(pairs, multipliers.tolist(), strict=True):
+        if multiplier > 0:
+            weights[row] = weights.get(row, 0.0) + sign * multiplier
+    total = sum(map(abs, weights.values())) or 1.0
+    return np.array(list(weights), dtype=np.intp), np.array(list(weights.values())) / total
+
+
+def _spread(rows: Array, weights: Array, most: int) -> list[int]:
+    """Rows of large weight that point in different directions, by a QR decomposition with pivots."""
+    from scipy.linalg import qr
+
+    some = np.flatnonzero(weights)
+    if len(some) > CANDIDATES:
+        heavy = some[np.argsort(-weights[some], kind="stable")[:most]]
+        some = np.union1d(heavy, some[np.linspace(0, len(some) - 1, CANDIDATES).astype(np.intp)])
+    if not rows.shape[1] or not len(some):
+        return []
+    _, order = qr((rows[some] * weights[some, None]).T, mode="r", pivoting=True)
+    chosen: list[int] = some[order[:most]].tolist()
+    return chosen
