@@ -10,7 +10,7 @@ import tensorplan
 ROOT = Path(tensorplan.__file__).parent
 ORDER = [
     *("core", "specs", "intervals", "hypercube", "native", "features", "problems", "access"),
-    *("planners", "loop", "game", "lab", "bridges", "report", "cli"),
+    *("planners", "loop", "game", "lab", "bridges", "report", "terminal", "cli"),
 ]
 
 

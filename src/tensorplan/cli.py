@@ -10,23 +10,28 @@ import json
 import logging
 import sys
 import warnings
-import time
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tensorplan.terminal import (
+    DONE,
+    FAILED,
+    USAGE,
+    Talk,
+    complain,
+    console,
+    interrupted,
+    print_json,
+    progress,
+    shorten,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console
-
     from tensorplan.core import Episode, Run
     from tensorplan.lab.compare import Row
     from tensorplan.planners.trace import Iteration
-
-DONE, FAILED, USAGE = 0, 1, 2
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 seed = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed.")
@@ -64,10 +69,10 @@ def list_command(as_json: bool, seed: int) -> None:
     if as_json:
         problems = [{"name": n, "example": e.example, "about": e.about} for n, e in CATALOG.items()]
         planners = [{"name": n, "options": options[n], "about": p.about} for n, p in PLANNERS.items()]
-        return _print_json({"problems": problems, "planners": planners})
+        return print_json({"problems": problems, "planners": planners})
     from tensorplan.report.tables import planners_table, problems_table
 
-    out = _console()
+    out = console()
     out.print(problems_table(CATALOG))
     out.print(planners_table((n, options[n], p.about) for n, p in PLANNERS.items()))
 
@@ -104,7 +109,7 @@ def plan(
 
     task, config = instance(problem, seed), make_planner(planner)
     refuted: NotRealizable | None = None
-    with _progress(episodes) as show:
+    with progress(episodes) as show:
         config = _configured(config, delta, trace is not None, lambda text: show(0, f"{planner}: {text}"))
 
         def step(episode: int, steps: int, queries: int) -> None:
@@ -139,22 +144,22 @@ def plan(
         rows = [_episode_row(episode, best) for episode, best in zip(played.episodes, optimal, strict=True)]
         soundness = None if verdict is None else dataclasses.replace(verdict, run=None)
         data = {"problem": task.name, "planner": played.planner, "seed": seed, "episodes": rows}
-        _print_json({**data, "query_cost": cost, "soundness": soundness})
+        print_json({**data, "query_cost": cost, "soundness": soundness})
     else:
         from tensorplan.report.tables import certificate_sentences, run_table, with_interval
 
-        out = _console()
+        out = console()
         out.print(run_table(task, played, optimal))
         out.print(f"query cost (mean of the worst call): {with_interval(cost)}", highlight=False)
         if len(played.episodes) == 1 and played.episodes[0].actions:
-            out.print("actions: " + _shorten(played.episodes[0].actions), highlight=False)
+            out.print("actions: " + shorten(played.episodes[0].actions), highlight=False)
         for sentence in certificate_sentences(played):
             out.print(sentence, highlight=False, soft_wrap=True)
         if verdict is not None:
             out.print(str(verdict), highlight=False, soft_wrap=True)
     if refuted is not None:
         raise refuted
-    return _interrupted() if played.interrupted else DONE
+    return interrupted() if played.interrupted else DONE
 
 
 @app.command()
@@ -174,7 +179,7 @@ def compare(
     names = [name.strip() for name in planners.split(",") if name.strip()]
     if any(name.startswith("tensorplan") for name in names):
         _warm_up()
-    with _progress(seeds * len(names)) as show:
+    with progress(seeds * len(names)) as show:
 
         def step(rows: Sequence[Row], total: int, name: str) -> None:
             regrets = [r.regret for r in rows if r.planner == name and r.regret is not None]
@@ -183,14 +188,14 @@ def compare(
 
         result = compare_planners(problem, names, seeds, seed, budget=budget, max_steps=max_steps, progress=step)
     if as_json:
-        _print_json(result.as_json())
+        print_json(result.as_json())
     elif result.rows:
         from tensorplan.report.tables import comparison_table
 
-        _console().print(comparison_table(result))
+        console().print(comparison_table(result))
     if result.error is not None:
         raise result.error
-    return _interrupted() if result.stopped else DONE
+    return interrupted() if result.stopped else DONE
 
 
 @app.command()
@@ -213,16 +218,16 @@ def constants(
     needs = []
     if measure:
         _warm_up()
-        with _progress(1) as show:
+        with progress(1) as show:
             show(0, "measuring on random layered problems")
             needs = measured_needs(printed, seed)
     if as_json:
         totals = {"init_queries": printed.init_queries, "call_queries": printed.call_queries}
-        _print_json({"constants": {**dataclasses.asdict(printed), **totals}, "measured": needs})
+        print_json({"constants": {**dataclasses.asdict(printed), **totals}, "measured": needs})
     else:
         from tensorplan.report.tables import constants_table, needs_table
 
-        out = _console()
+        out = console()
         out.print(constants_table(printed))
         if needs:
             out.print(needs_table(printed, needs))
@@ -237,14 +242,14 @@ def verify(problem: str, seed: int, as_json: bool) -> int:
     """Check what is claimed of a problem (hard, exponential, constant-gap): realizability, norms, closed forms."""
     from tensorplan.lab.verify import verify as check
 
-    with _progress(1) as show:
+    with progress(1) as show:
         result = check(problem, seed=seed, progress=lambda done, total: show(0, f"{done:,} of {total:,} states"))
     if as_json:
-        _print_json({**dataclasses.asdict(result), "passed": result.passed})
+        print_json({**dataclasses.asdict(result), "passed": result.passed})
     else:
         from tensorplan.report.tables import verification_table
 
-        _console().print(verification_table(result))
+        console().print(verification_table(result))
     return DONE if result.passed else FAILED
 
 
@@ -266,7 +271,7 @@ def hardness(
     names = [name.strip() for name in strategies.split(",") if name.strip()]
     chosen = parse_sizes(sizes)
     _warm_up()
-    with _progress(1) as show:
+    with progress(1) as show:
         result = measure(
             chosen,
             names,
@@ -283,11 +288,11 @@ def hardness(
         from tensorplan.report.tables import cost_row
 
         costs = [cost_row(cost) for cost in result.costs]
-        _print_json({"costs": costs, "growth": result.growth, "planners": result.attempts})
+        print_json({"costs": costs, "growth": result.growth, "planners": result.attempts})
     else:
         from tensorplan.report.tables import attempts_table, costs_table, growth_sentences
 
-        out = _console()
+        out = console()
         out.print(costs_table(result))
         for sentence in growth_sentences(result):
             out.print(sentence, highlight=False, soft_wrap=True)
@@ -316,7 +321,7 @@ def table1(
     numbers = None if rows is None else _whole_numbers("--rows", rows)
     total = len(list(units(rows_of(numbers), quick)))
     _warm_up()
-    with _progress(total) as show:
+    with progress(total) as show:
         result = measure(
             quick=quick,
             rows=numbers,
@@ -330,11 +335,11 @@ def table1(
 
         table1_figure(result, plot)
     if as_json:
-        _print_json(result.as_json())
+        print_json(result.as_json())
     else:
         from tensorplan.report.tables import table1_table
 
-        _console().print(table1_table(result))
+        console().print(table1_table(result))
     if result.stopped is not None:
         click.echo("interrupted: the table shows what was measured until then", err=True)
     return DONE if result.agrees and result.stopped is None else FAILED
@@ -366,7 +371,7 @@ def sweep(
     from tensorplan.report.tables import so_far_table, standings_table
 
     suite = Suite.read(file)
-    with _progress(len(suite.units())) as show:
+    with progress(len(suite.units())) as show:
 
         def tell(p: Progress) -> None:
             left = "" if p.remaining is None else f", {p.remaining:,.0f} s left"
@@ -378,13 +383,13 @@ def sweep(
         if export is not None:
             store.export(export)
         if as_json:
-            _print_json({"folder": out, "stopped": store.stopped, "rows": rows})
+            print_json({"folder": out, "stopped": store.stopped, "rows": rows})
         else:
             from tensorplan.lab.statistics import standings
 
-            _console().print(standings_table(standings(rows), len(rows)))
+            console().print(standings_table(standings(rows), len(rows)))
         if store.stopped:
-            return _complain(
+            return complain(
                 f"interrupted; what is finished is kept: tensorplan sweep {file} --out {out} --resume", FAILED
             )
     return DONE
@@ -408,7 +413,7 @@ def report(folder: str, out: str | None, as_json: bool) -> int:
 
             rows = store.rows()
             numbers = {"standings": standings(rows), "comparisons": comparisons(rows)}
-            _print_json({"report": str(path), "runs": len(rows), **numbers})
+            print_json({"report": str(path), "runs": len(rows), **numbers})
         else:
             click.echo(str(path))
     return DONE
@@ -431,7 +436,7 @@ def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json
     if out is None and not as_json:
         raise click.UsageError("say where the page shall go (--out x.html), or ask for the trace itself (--json)")
     task, refuted = instance(problem, seed), None
-    with _progress(1) as show:
+    with progress(1) as show:
         config = _configured(TensorPlan(), delta, True, lambda text: show(0, text))
         try:
             played = run(task, config, seed=seed)
@@ -445,10 +450,10 @@ def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json
         n = len(recorded.iterations)
         click.echo(f"{n} step{'' if n == 1 else 's'}: {path.resolve().as_uri()}", err=True)
     if as_json:
-        _print_json({"problem": task.name, "planner": played.planner, "seed": seed, "trace": recorded})
+        print_json({"problem": task.name, "planner": played.planner, "seed": seed, "trace": recorded})
     if refuted is not None:
         raise refuted
-    return _interrupted() if played.interrupted else DONE
+    return interrupted() if played.interrupted else DONE
 
 
 @app.command()
@@ -466,17 +471,17 @@ def diagnose(env: str, values: str | None, budget: int, seed: int, as_json: bool
     from tensorplan.lab.diagnose import diagnose as examine
     from tensorplan.lab.subject import named
 
-    with _progress(1) as show:
+    with progress(1) as show:
         show(0, f"opening {env}")
         problem = named(env, values=values, seed=seed, **options)
         result = examine(problem, which=values, budget=budget, seed=seed, progress=lambda text: show(0, text))
     if as_json:
-        _print_json(result.as_json())
+        print_json(result.as_json())
     else:
         from tensorplan.report.tables import diagnosis_table
 
-        _console().print(diagnosis_table(result))
-    return _interrupted() if result.interrupted else DONE
+        console().print(diagnosis_table(result))
+    return interrupted() if result.interrupted else DONE
 
 
 def _whole_numbers(option: str, text: str) -> list[int]:
@@ -494,18 +499,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     log = logging.getLogger("tensorplan")
     log.setLevel(logging.INFO)
-    log.handlers = [_Talk()]
+    log.handlers = [Talk()]
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *where: log.warning(str(message))
             code = app.main(arguments, prog_name="tensorplan", standalone_mode=False) or DONE
     except TensorplanError as error:
-        code = _complain(str(error), USAGE)
+        code = complain(str(error), USAGE)
     except click.UsageError as error:
         command = f" {error.ctx.info_name}" if error.ctx is not None and error.ctx.parent is not None else ""
-        code = _complain(f"{error.format_message().rstrip('.')} (see tensorplan{command} --help)", USAGE)
+        code = complain(f"{error.format_message().rstrip('.')} (see tensorplan{command} --help)", USAGE)
     except (click.Abort, KeyboardInterrupt):
-        code = _interrupted()
+        code = interrupted()
     except BrokenPipeError:
         sys.stderr.close()
         code = FAILED
@@ -571,66 +576,3 @@ def _write_traces(path: str, played: Run) -> None:
     traces = [episode.trace for episode in played.episodes]
     with open(path, "w", encoding="utf-8") as file:
         json.dump(plain({**data, "episodes": traces}), file, allow_nan=False)
-
-
-class _Talk(logging.Handler):
-    """What the library has to say goes to stderr."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        _complain(record.getMessage(), DONE)
-
-
-def _complain(sentence: str, code: int) -> int:
-    click.echo(f"tensorplan: {sentence}", err=True)
-    return code
-
-
-def _interrupted() -> int:
-    return _complain("interrupted; what was finished is above", FAILED)
-
-
-def _print_json(data: Any) -> None:
-    from tensorplan.lab.plain import plain
-
-    click.echo(json.dumps(plain(data), indent=2, allow_nan=False))
-
-
-def _shorten(actions: Sequence[int], most: int = 60) -> str:
-    shown = " ".join(map(str, actions[:most]))
-    return shown + (f" ... ({len(actions):,} in all)" if len(actions) > most else "")
-
-
-def _console(stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=stderr)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[..., None]]:
-    """A progress bar on stderr where that is a terminal; yields show(done, text).
-
-    A third argument makes something to show below, and is called once a second at most.
-    """
-    console = _console(stderr=True)
-    if not console.is_terminal:
-        yield lambda done, text, below=None: None
-        return
-    from rich.console import Group
-    from rich.live import Live
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    bar = Progress(*columns, console=console)
-    task = bar.add_task("", total=total)
-    with Live(bar, console=console, transient=True) as live:
-        drawn = -1.0
-
-        def show(done: int, text: str, below: Callable[[], Any] | None = None) -> None:
-            nonlocal drawn
-            bar.update(task, completed=done, description=text)
-            if below is not None and time.monotonic() - drawn >= 1:
-                live.update(Group(bar, below()))
-                drawn = time.monotonic()
-
-        yield show
