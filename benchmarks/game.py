@@ -7,7 +7,7 @@ replies.  ``python -m benchmarks.game``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
@@ -67,13 +67,26 @@ def duel(p: int, length: int, size: int) -> None:
         game.query_batch(words)
         return guesses / repeats
 
-    contestants: dict[str, Callable[[], float]] = {"roofline": bare, "search": search, "query_batch": batch}
+    title = f"p = {p}, queries of length {length}, {words.shape[2]:,} at a time ({rows.nbytes / 2**20:.1f} MiB)"
+    against_roofline(title, {"roofline": bare, "search": search, "query_batch": batch})
+
+
+def against_roofline(
+    title: str, contestants: Mapping[str, Callable[[], float]], unit: float = 1e6, called: str = "million"
+) -> None:
+    """Guesses per second of each, and as a share of the roofline's."""
+    seconds = warm_race(contestants, rounds=11)
+    print(title)
+    for name, each in seconds.items():
+        rate = f"{1 / (unit * each):>9,.{0 if unit == 1e6 else 1}f} {called} guesses per second"
+        print(f"  {name:<12}{rate}   {seconds['roofline'] / each:.2f}")
+
+
+def warm_race(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """A race in which all have done their work once before."""
     for work in contestants.values():
         work()
-    seconds = race(contestants, rounds=11)
-    print(f"p = {p}, queries of length {length}, {words.shape[2]:,} at a time ({rows.nbytes / 2**20:.1f} MiB)")
-    for name, each in seconds.items():
-        print(f"  {name:<12}{1e-6 / each:>9,.0f} million guesses per second   {seconds['roofline'] / each:.2f}")
+    return race(contestants, rounds)
 
 
 def whole_plays() -> None:
@@ -85,10 +98,9 @@ def whole_plays() -> None:
 
     contestants = {f"{name} (p = 96)": plays(player, 96, 20) for name, player in players.items()}
     contestants["local (p = 64, K = 4)"] = plays(Local(), 64, 4)
-    for work in contestants.values():
-        work()
+    seconds = warm_race(contestants, rounds=3)
     print("whole plays")
-    for name, each in race(contestants, rounds=3).items():
+    for name, each in seconds.items():
         print(f"  {name:<24}{1e-6 / each:>9,.2f} million queries per second")
 
 

@@ -8,13 +8,11 @@ whole search takes, launches and copies included.  ``python -m benchmarks.gpu``
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from statistics import mean
 
 import numpy as np
 
-from benchmarks.game import duel
-from benchmarks.timing import race
+from benchmarks.game import against_roofline, duel, warm_race
 from tensorplan.game import AbstractGame, Blind
 from tensorplan.game.gpu import EACH, THREADS, Device, kernel, load, search_on_gpu
 from tensorplan.game.packed import pack, word_count
@@ -67,13 +65,8 @@ def throughput(p: int) -> None:
         assert device(0, LAUNCH) == (None, 0)
         return float(LAUNCH)
 
-    contestants: dict[str, Callable[[], float]] = {"roofline": roofline, "search": search}
-    for work in contestants.values():
-        work()
-    seconds = race(contestants, rounds=11)
-    print(f"p = {p}, {LAUNCH:,} guesses at a time")
-    for name, each in seconds.items():
-        print(f"  {name:<12}{1e-9 / each:>9,.1f} billion guesses per second   {seconds['roofline'] / each:.2f}")
+    title = f"p = {p}, {LAUNCH:,} guesses at a time"
+    against_roofline(title, {"roofline": roofline, "search": search}, 1e9, "billion")
 
 
 def plays(p: int) -> None:
@@ -86,8 +79,7 @@ def plays(p: int) -> None:
             seed += 1
         return float(guesses)
 
-    play()
-    (each,) = race({"play": play}, rounds=5).values()
+    (each,) = warm_race({"play": play}, rounds=5).values()
     print(f"  {'whole plays':<12}{1e-6 / each:>9,.0f} million guesses per second, with the guesses drawn")
 
 

@@ -1,14 +1,9 @@
-"""Programs to solve: those that exact TensorPlan meets on layered problems, and random ones that conflict.
-
-TensorPlan here is its exact mode for deterministic problems.  A state is measured by trying all its actions; the
-program holds, for every measured state, Bellman's inequality l_a(θ) <= 0 for each action as rows and "l_a(θ) = 0 for
-some a" as a disjunction, and for every state seen at stage h the range 0 <= <φ(s), θ> <= H - h.
-"""
+"""Programs to solve: those that exact TensorPlan meets on layered problems, and random ones that conflict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,71 +15,25 @@ from tensorplan.optimism.program import Array
 LAYERED = ((2, 10), (2, 20), (2, 30), (2, 40), (3, 20), (4, 10), (4, 15), (4, 20), (4, 30))
 """The (A, d) of the layered problems."""
 
-CONSISTENT = 1e-7
-"""How far from zero l_a(θ) may be at a new state for action a to count as consistent with θ."""
 
-Optimise = Callable[[Program], Array]
+def layered_run(actions: int, d: int, seed: int = 0) -> Iterator[Program]:
+    """The programs of one run on the layered problem with 200 states per stage and 20 stages.
 
-
-def layered_run(actions: int, d: int, optimise: Optimise, seed: int = 0) -> Iterator[Program]:
-    """The programs of one run on the layered problem with 200 states per stage and 20 stages."""
-    problem = tp.make("layered", states=200, horizon=20, actions=actions, d=d, seed=seed)
-    yield from tensorplan_run(problem, optimise)
-
-
-def tensorplan_run(problem: tp.Problem, optimise: Optimise) -> Iterator[Program]:
-    """The programs of the optimistic steps, one per rollout; ``optimise`` gives the maximiser of each.
-
-    A rollout ends at the first new state where no action is consistent, and the next call knows what it measured.
-    The last one reaches END; that its return is optimal is checked.
+    TensorPlan asks all actions of a state.  A program holds, for every measured state, Bellman's inequality
+    l_a(θ) <= 0 for each action as rows and "l_a(θ) = 0 for some a" as a disjunction, and for every state seen at
+    stage h the range 0 <= <φ(s), θ> <= H - h; all of them up to rounding.
     """
-    rng = np.random.default_rng(0)
-    start = problem.mdp.start(rng)
-    assert problem.deterministic
-    assert problem.horizon is not None
-    measured: dict[tuple[int, tp.State], tuple[Array, list[tuple[float, tp.State]]]] = {}
-    seen: set[tuple[int, tp.State]] = set()
-
-    def see(state: tp.State, stage: int) -> tuple[list[Array], list[float]]:
-        if state is tp.END or (stage, state) in seen:
-            return [], []
-        seen.add((stage, state))
-        low, high = problem.return_range(stage)
-        phi = problem.state_features(state, stage)
-        return [phi, -phi], [high, -low]
-
-    program = Program(problem.state_features(start, 0), problem.bound, *see(start, 0))
-    while True:
+    problem = tp.make("layered", states=200, horizon=20, actions=actions, d=d, seed=seed)
+    (episode,) = tp.run(problem, tp.TensorPlan(mode="exact", ask="all", trace=True)).episodes
+    best = problem.optimal_value(episode.start)
+    assert math.isclose(episode.total_reward, best, abs_tol=1e-6), f"the return is {episode.total_reward}, not {best}"
+    trace = episode.trace
+    program = Program(np.array(trace.objective), trace.radius)
+    for record in (trace, *trace.iterations[:-1]):  # what comes after the last call is in no program
+        rows = np.array(record.rows).reshape(-1, d + 1)
+        tols, forms = [tol for tol, _ in record.disjunctions], [forms for _, forms in record.disjunctions]
+        program = program.extend(rows[:, :-1], rows[:, -1], forms or None, tols or 0.0)
         yield program
-        theta = optimise(program)
-        state, stage, total = start, 0, 0.0
-        while state is not tp.END:
-            new = (stage, state) not in measured
-            if new:
-                phi = problem.state_features(state, stage)
-                outcomes, forms, rows, rhs = [], [], [], []
-                for action in range(problem.actions):
-                    reward, following = problem.mdp.step(state, action, rng)
-                    following = problem.arrive(following, stage)
-                    outcomes.append((reward, following))
-                    more, bounds = see(following, stage + 1)
-                    difference = problem.state_features(following, stage + 1) - phi
-                    forms.append(np.concatenate([[reward], difference]))
-                    rows += [difference, *more]
-                    rhs += [-reward, *bounds]
-                measured[stage, state] = np.array(forms), outcomes
-                program = program.extend(rows, rhs, [forms])
-            forms_here, outcomes = measured[stage, state]
-            error = np.abs(forms_here[:, 0] + forms_here[:, 1:] @ theta)
-            # Old states are consistent by the program, up to the accuracy of whoever solved it.
-            if new and error.min() > CONSISTENT:
-                break
-            reward, state = outcomes[int(error.argmin())]
-            stage, total = stage + 1, total + reward
-        else:
-            best = problem.optimal_value(start)
-            assert math.isclose(total, best, abs_tol=1e-6), f"the return is {total}, the optimal value {best}"
-            return
 
 
 @dataclass(frozen=True)

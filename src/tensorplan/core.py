@@ -48,6 +48,7 @@ class End:
 
 
 END = End()
+"""⊥, where every episode ends: absorbing, without reward, with features zero."""
 
 
 # ------------------------------------------------------------------------------------------- errors
@@ -227,7 +228,10 @@ class Problem:
         state = self.mdp.start(np.random.default_rng(0))
         name, features = ("phi_v", self.phi_v) if self.phi_v is not None else ("phi_q", self.phi_q)
         assert features is not None
-        return int(_values(name, features, state, 0).shape[-1])
+        shape = _values(name, features, state, 0, np.shape)
+        if not shape:
+            raise ProblemError(f"{name}(state={state!r}, stage=0) gave a single number, expected an array")
+        return int(shape[-1])
 
     def next_stage(self, stage: int) -> int:
         """The stage after ``stage``; time stands still in problems without a horizon."""
@@ -254,7 +258,8 @@ class Problem:
             raise BadInput(f"problem {self.name!r} has no {name}")
         if state is END:
             return np.zeros(shape)
-        where, value = f"{name}(state={state!r}, stage={stage})", _values(name, phi, state, stage)
+        where = f"{name}(state={state!r}, stage={stage})"
+        value: Array = _values(name, phi, state, stage, _floats)
         if value.shape != shape:
             raise ProblemError(f"{where} has shape {value.shape}, expected {shape}")
         squares = np.einsum("...i,...i->...", value, value)
@@ -512,10 +517,10 @@ def return_range(
     return (low * steps if low else 0.0, high * steps if high else 0.0)
 
 
-def _values(name: str, phi: Features, state: State, stage: int) -> Array:
-    """What a feature map gives, as an array; what it raises, as one sentence."""
+def _values(name: str, phi: Features, state: State, stage: int, read: Callable[[Any], Any]) -> Any:
+    """What ``read`` makes of what a feature map gives; what is raised on the way, as one sentence."""
     try:
-        return np.atleast_1d(np.array(phi(state, stage), dtype=np.float64))
+        return read(phi(state, stage))
     except TensorplanError:
         raise
     except (TypeError, ValueError) as error:
@@ -524,6 +529,10 @@ def _values(name: str, phi: Features, state: State, stage: int) -> Array:
         ) from error
     except Exception as error:
         raise ProblemError(f"{name}(state={state!r}, stage={stage}) raised {type(error).__name__}: {error}") from error
+
+
+def _floats(x: Any) -> Array:
+    return np.array(x, dtype=np.float64)
 
 
 def _is_whole(x: object) -> bool:

@@ -41,6 +41,27 @@ class Graph:
         return stages[:-1]
 
 
+class Arrays(Graph):
+    """The same with states that cannot be hashed."""
+
+    def start(self, rng):
+        return np.array([0])
+
+    def step(self, state, action, rng):
+        reward, following = super().step(int(state[0]), action, rng)
+        return reward, following if following is tp.END else np.array([following])
+
+
+def with_array_states(task):
+    """The problem of a graph that starts at 0, with states that are arrays."""
+
+    def read(phi):
+        return phi and (lambda state, stage: phi(int(state[0]), stage))
+
+    mdp = Arrays(**{k: v for k, v in vars(task.mdp).items() if k != "actions"})
+    return tp.Problem(mdp, read(task.phi_v), read(task.phi_q), bound=task.bound, theta=task.theta)
+
+
 RANGES = [(0.0, 1.0), (-1.0, 0.0), (0.25, 0.75), (-3.0, -1.0), (-1.0, 1.0), (2.0, 2.0)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from helpers import local
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_graphs import RANGES, TINY, Graph, random_graph, realize, star_survives, terminating
+from random_graphs import RANGES, TINY, Graph, random_graph, realize, star_survives, terminating, with_array_states
 
 import tensorplan as tp
 from tensorplan.core import return_range
@@ -181,25 +181,10 @@ def test_nothing_is_assumed_where_nobody_can_go():
 
 
 def test_states_need_not_be_hashable():
-    class Arrays(Graph):
-        def start(self, rng):
-            return np.array([0])
-
-        def step(self, state, action, rng):
-            reward, following = super().step(int(state[0]), action, rng)
-            return reward, following if following is tp.END else np.array([following])
-
     for seed in range(40):
         rng = np.random.default_rng([seed, 800])
         plain_task = realize(rng, random_graph(rng, 5))
-        mdp = Arrays(**{k: v for k, v in vars(plain_task.mdp).items() if k != "actions"})
-        task = tp.Problem(
-            mdp,
-            lambda s, h, phi=plain_task.phi_v: phi(int(s[0]), h),
-            bound=plain_task.bound,
-            solution=plain_task.solution,
-            theta=plain_task.theta,
-        )
+        task = with_array_states(plain_task)
         for episode in tp.run(task, tp.TensorPlan(trace=True), episodes=2).episodes:
             assert episode.total_reward == pytest.approx(plain_task.optimal_value(0), abs=TINY * (1 + task.bound))
             assert episode.certificate.status == "certified"

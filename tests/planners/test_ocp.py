@@ -1,48 +1,17 @@
-"""OCP: its linear programs against another solver, its constraints against θ*, its episodes against exact values."""
+"""OCP: its linear programs against another solver, its constraints against θ* (its episodes: test_linear_q.py)."""
 
 import numpy as np
 import pytest
 from helpers import local
-from hypothesis import given, settings
-from random_graphs import random_graph
+from linear_q import bracketed, nearly_parallel, random_layered, solved, star_survives
 from scipy.optimize import linprog
-from test_span import (
-    REFUSALS,
-    bracketed,
-    chain,
-    fragile,
-    nearly_parallel,
-    random_layered,
-    realize_q,
-    solved,
-    statuses_of_contradictory_starts,
-)
 
 import tensorplan as tp
 from tensorplan.planners.ocp import OCP, Constraint, Constraints, Polytope, Propagation, Solver
 from tensorplan.planners.replay import ROUNDING
-from tensorplan.problems.explore import explore
 from tensorplan.problems.layered import layered
-from tensorplan.testing import check_planner, problems
-
-
-def star_survives(task, constraints):
-    """θ* satisfies every constraint that was ever made, those not selected included."""
-    for phi, low, high in constraints.sequence:
-        assert low <= phi @ task.theta <= high
-
 
 # ------------------------------------------------------------------------------------------------- optimality
-
-
-def test_exact_with_any_number_of_actions():
-    """200 problems, one in ten with 1,000 actions: optimal, with at most (d + 1) H queries; θ* is never excluded."""
-    for task in random_layered(200):
-        session = OCP().session()
-        (episode,) = tp.run(task, session).episodes
-        solved(task, episode)
-        assert not any(episode.queries[1:])  # the path is replayed
-        star_survives(task, session._memory)
 
 
 def test_each_episode_that_learns_adds_an_independent_equation(monkeypatch):
@@ -66,30 +35,6 @@ def test_each_episode_that_learns_adds_an_independent_equation(monkeypatch):
         count.clear()
         solved(task, tp.run(task, OCP()).episodes[0])
         assert 1 <= sum(count) <= task.dimension
-
-
-def test_awkward_features_and_several_starts():
-    """Ties, zero, duplicate and parallel features, one dimension, tight balls, early END, all kinds of rewards."""
-    for seed in range(150):
-        rng = np.random.default_rng([seed, 77])
-        task = realize_q(rng, random_graph(rng, int(rng.integers(1, 9)), starts=3))
-        session = OCP().session()
-        for episode in tp.run(task, session, episodes=4, seed=seed).episodes:
-            solved(task, episode)
-        star_survives(task, session._memory)
-
-
-@settings(max_examples=60)
-@given(problems(deterministic=True))
-def test_tables(task):
-    """Stationary and layered ones; the return against backward induction over all that can be reached."""
-    if task.phi_q is None:
-        with pytest.raises(tp.Refused, match="problem 'random' has no phi_q, which OCP needs"):
-            tp.run(task, OCP())
-        return
-    (episode,) = tp.run(task, OCP()).episodes
-    assert episode.certificate.status == "certified"
-    assert episode.total_reward == pytest.approx(explore(task).value(episode.start, 0), abs=1e-9)
 
 
 @pytest.mark.parametrize("exponent", range(1, 15))
@@ -116,10 +61,6 @@ def test_many_actions_need_few_programs(monkeypatch):
         programs.clear()
         solved(task, tp.run(task, OCP()).episodes[0])
         assert len(programs) < 1500
-
-
-def test_it_is_a_planner_as_others_are():
-    check_planner(OCP(), layered(3, 4, states=10, horizon=4, features="q"))
 
 
 # ------------------------------------------------------------------------------------------- linear programs
@@ -240,119 +181,7 @@ def test_conflicting_constraints_are_selected_by_age():
     assert conflicts > 20
 
 
-# ----------------------------------------------------------------------------------------------------- memory
-
-
-def test_what_is_learned_at_one_start_serves_the_next():
-    """Constraints hold for θ*: later episodes verify their path and little else, and a known start costs nothing."""
-    for seed in range(4):
-        task = layered(4, 6, states=20, horizon=5, features="q", starts=20, seed=seed)
-        fresh = tp.run(task, OCP(), episodes=8, seed=seed, learn=False).episodes
-        learned = tp.run(task, OCP(), episodes=8, seed=seed).episodes
-        known = set()
-        for one, other in zip(fresh, learned, strict=True):
-            solved(task, one)
-            solved(task, other)
-            assert other.total_queries <= (0 if other.start in known else one.total_queries)
-            known.add(other.start)
-        assert 2 * sum(e.total_queries for e in learned) < sum(e.total_queries for e in fresh)
-
-
-def test_a_session_is_for_one_problem():
-    session, rng = OCP().session(), np.random.default_rng(0)
-    session.begin(local(tp.make("layered/4x6:features=q:horizon=4")), rng)
-    assert repr(session) == "OCP()"
-    with pytest.raises(tp.BadInput, match="this session is for another problem than"):
-        session.begin(local(tp.make("layered/4x6:features=q:horizon=5")), rng)
-
-
-# --------------------------------------------------------------------------------------------------- refusals
-
-
-@pytest.mark.parametrize(("task", "sentence"), REFUSALS)
-def test_refusals(task, sentence):
-    access = local(task)
-    with pytest.raises(tp.Refused) as error:
-        OCP().begin(access, np.random.default_rng(0))
-    assert str(error.value) == sentence.format("OCP")
-    assert access.spent == 0
-
-
-# ------------------------------------------------------------------------------------------- misspecification
-
-
-def test_conflicts_are_not_certified():
-    (right,) = tp.run(chain([1.0, 0.75]), OCP()).episodes
-    assert right.certificate.status == "certified"
-    for first in ([0.9, 0.1], [0.1, 0.9], [0.6, 0.6]):
-        (episode,) = tp.run(chain(first), OCP()).episodes
-        assert episode.certificate.status == "refuted"
-        assert episode.certificate.upper == 2.0  # what all returns are below
-        assert episode.certificate.lower == pytest.approx(episode.total_reward)
-        assert episode.complete
-
-
-def test_a_box_that_is_too_small_is_found_out():
-    (episode,) = tp.run(chain([1.0, 0.75], bound=0.99), OCP()).episodes
-    assert episode.certificate.status == "refuted"
-    (episode,) = tp.run(chain([1.0, 0.75], bound=1.0), OCP()).episodes
-    assert episode.certificate.status == "certified"
-
-
-def test_a_session_that_was_refuted_certifies_nothing_any_more():
-    first, again, other, last = statuses_of_contradictory_starts(OCP())
-    assert first == ("certified", pytest.approx(0.5), 1)
-    assert again == (*first[:2], 0)
-    assert other == last == ("refuted", 1.0, 1)
-
-
-@pytest.mark.parametrize("eta", [1e-6, 0.05, 0.3])
-def test_misspecified_features(eta):
-    """Almost always found out; then the bracket claims nothing that rests on the features, and the best path acts."""
-    refuted = 0
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        actions, d, horizon = (int(x) for x in rng.integers(2, [12, 7, 7]))
-        task = layered(actions, d, states=20, horizon=horizon, features="q", eta=eta, seed=seed)
-        (episode,) = tp.run(task, OCP()).episodes
-        assert episode.total_queries <= (d + 1) * horizon
-        if episode.certificate.status == "refuted":
-            refuted += 1
-            bracketed(task, episode)
-            assert episode.certificate.upper == task.return_range()[1]
-            assert episode.certificate.lower == pytest.approx(episode.total_reward)
-    assert refuted >= 17
-
-
 # ------------------------------------------------------------------------------------ budgets and interruptions
-
-
-def test_a_spent_budget_leaves_a_bracket_and_a_policy():
-    task = layered(4, 5, states=20, horizon=6, features="q", seed=3)
-    needed = tp.run(task, OCP()).episodes[0].total_queries
-    lowers, uppers = [], []
-    for budget in range(needed + 2):
-        (episode,) = tp.run(task, OCP(), budget=budget).episodes
-        bracketed(task, episode)
-        assert episode.certificate.status == ("budget" if budget < needed else "certified")
-        assert episode.total_queries == min(budget, needed)
-        assert episode.steps == 6
-        lowers.append(episode.certificate.lower)
-        uppers.append(episode.certificate.upper)
-    assert lowers == sorted(lowers)
-    assert uppers == sorted(uppers, reverse=True)
-    assert lowers[-1] == pytest.approx(task.optimal_value(0), abs=1e-9)
-
-
-@pytest.mark.parametrize("at", [0, 3, 17])
-def test_ctrl_c_ends_the_planning_but_not_the_episode(at):
-    task = fragile(layered(4, 5, states=20, horizon=6, features="q", seed=3), at)
-    run = tp.run(task, OCP(), episodes=5)
-    assert run.interrupted
-    (episode,) = run.episodes
-    assert episode.certificate.status == "interrupted"
-    assert episode.steps == 6
-    bracketed(task, episode)
 
 
 @pytest.mark.parametrize("method", ["_run", "_add"])

@@ -306,3 +306,29 @@ def test_ctrl_c_while_the_refutation_is_explained_keeps_the_refutation_and_the_e
     assert caught.value.eta is caught.value.bound is None
     assert caught.value.places
     assert caught.value.run.episodes[0].complete
+
+
+def test_a_return_above_the_bound_refutes_eta():
+    """What a rollout has collected rests on no feature: where it is above the upper bound, η is too small."""
+
+    class Lights:
+        horizon, actions = 10, 2
+        deterministic_transitions = deterministic_rewards = True
+
+        def start(self, rng):
+            return 0
+
+        def step(self, state, action, rng):
+            return state / 6, min(state + action, 6)
+
+    def phi(state, stage):
+        return np.array([(10 - stage) / 10, state / 6]) / 1.5
+
+    problem = tp.Problem(Lights(), phi, bound=30.0, name="lights")
+    for eta in (0.0, 0.1, 0.22225):
+        with pytest.raises(tp.NotRealizable) as refuted:
+            tp.run(problem, tp.TensorPlan(eta=eta))
+        assert eta < refuted.value.eta <= 1.2565  # the misfit is 1.25641
+    certificate = tp.run(problem, tp.TensorPlan(eta=1.257)).episodes[0].certificate
+    assert certificate.lower <= 6.5 <= certificate.upper
+    assert type(certificate.upper) is float

@@ -269,7 +269,7 @@ def test_a_problem_too_large_to_write_out_can_be_played():
         assert episode.complete
     state = task.mdp.root
     assert task.mdp.features(state).value(task.mdp.secret) == pytest.approx(task.optimal_value(state))
-    with pytest.raises(tp.ProblemError, match="have d = 270,549,121 entries, too many to write out"):
+    with pytest.raises(tp.BadInput, match="have d = 270,549,121 entries, too many to write out"):
         tp.run(task, tp.TensorPlan(delta=0.1))
 
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hard_exact import broken_claims
+from printed_errors import Eight, Eleven, Five, Nine, Seven, Six, Ten, Thirteen, Twelve
 
 from tensorplan.core import END, BadInput
 from tensorplan.hypercube import decay, distance
@@ -20,7 +21,6 @@ from tensorplan.loop import run
 from tensorplan.planners.baselines import RandomPlanner
 from tensorplan.problems.catalog import make
 from tensorplan.problems.hard import HardMDP, shape_for
-from tensorplan.problems.hard_features import HardFeature, HardRows
 from tensorplan.problems.tabular import evaluate_tabular, solve_tabular
 
 PHI_V, PHI_Q = "phi_v realizes v*", "phi_q realizes q*"
@@ -38,82 +38,34 @@ def corrected(p, K, kind):
     return broken_claims(HardMDP(p, K, kind=kind, number=Fraction))
 
 
-class Normalised(HardFeature):
-    """-(√p/2) w̄ for -(√p/2) w: a factor 1/√p, which for p = 4 is rational."""
-
-    def tensors(self, unit):
-        assert self.p == 4
-        return super().tensors(unit * Fraction(1, 2))
-
-
-def normalised(feature):
-    return Normalised(feature.p, feature.prefix, feature.flips, feature.weights, feature.fixed)
-
-
 @pytest.mark.parametrize("kind", ["v", "q"])
 def test_5_normalised_weights_in_phi_v(kind):
-    class Printed(HardMDP):
-        def features(self, state):
-            return normalised(super().features(state))
-
-    assert broken(Printed, 4, 2, kind) == {PHI_V, PHI_Q}
+    assert broken(Five, 4, 2, kind) == {PHI_V, PHI_Q}
 
 
 @pytest.mark.parametrize("kind", ["v", "q"])
 def test_6_missing_root_of_p_in_phi_q_at_the_last_step(kind):
-    class Printed(HardMDP):
-        def action_features(self, state):
-            rows = super().action_features(state)
-            return HardRows(map(normalised, rows)) if state.step == self.p - 1 else rows
-
-    assert broken(Printed, 4, 2, kind) == {PHI_Q}
+    assert broken(Six, 4, 2, kind) == {PHI_Q}
 
 
 @pytest.mark.parametrize("kind", ["v", "q"])
 def test_7_phi_q_at_the_last_step_is_not_phi_v_of_the_next_state(kind):
-    class Printed(HardMDP):  # "i < p" holds always, and s_{K,0} = ⊥
-        def action_features(self, state):
-            rows = super().action_features(state)
-            last = (state.round, state.step) == (self.K - 1, self.p - 1)
-            return HardRows(self.features(END) for _ in rows) if last else rows
-
-    assert broken(Printed, 3, 2, kind) == {PHI_Q}
+    assert broken(Seven, 3, 2, kind) == {PHI_Q}
 
 
 def test_8_weights_one_step_too_late_in_phi_q():
-    class Printed(HardMDP):  # w_{k+1,1} is w_{k+1,0} with one component flipped, say the first
-        def action_features(self, state):
-            rows = super().action_features(state)
-            late = (HardFeature(self.p, f.prefix, 0, f.weights ^ 1, 0) for f in rows)
-            return HardRows(late) if state.step == self.p - 1 else rows
-
-    assert broken(Printed, 3, 2, "q") == {PHI_Q}
+    assert broken(Eight, 3, 2, "q") == {PHI_Q}
 
 
 @pytest.mark.parametrize("kind", ["v", "q"])
 def test_9_successors_in_the_mdp_know_the_secret(kind):
-    class Printed(HardMDP):
-        def action_features(self, state):
-            return HardRows(self.features(self.next_state(state, a)) for a in range(self.p))
-
-    assert broken(Printed, 3, 2, kind) == {PHI_Q, BLIND}
+    assert broken(Nine, 3, 2, kind) == {PHI_Q, BLIND}
 
 
 @pytest.mark.parametrize("p", [2, 4, 5])
 def test_10_a_repeat_that_flips_back(p):
-    class Printed(HardMDP):
-        def successor(self, state, action):
-            following = super().successor(state, action)
-            if following is END or state.frozen or not state.fixed >> action & 1:
-                return following
-            weights = following.weights ^ 1 << action
-            if following.step:
-                return following._replace(weights=weights)
-            prefix = state.prefix * self.g[distance(state.last, weights)]
-            return following._replace(last=weights, weights=weights, prefix=prefix)
-
-    mdp = Printed(p, 1, number=Fraction)
-    assert broken(Printed, p, 1, "v") >= {FAR}
+    mdp = Ten(p, 1, number=Fraction)
+    assert broken(Ten, p, 1, "v") >= {FAR}
     ends = [mdp.root]
     for _ in range(p):
         ends = [t for s in ends for a in range(p) if (t := mdp.successor(s, a)) is not END]
@@ -123,29 +75,12 @@ def test_10_a_repeat_that_flips_back(p):
 
 @pytest.mark.parametrize("kind", ["v", "q"])
 def test_11_illegal_actions_are_not_an_ordinary_step(kind):
-    class Printed(HardMDP):  # case (4) appends them, and there are states that no feature is defined for
-        def successor(self, state, action):
-            if not self.illegal(state, action):
-                return super().successor(state, action)
-            return state._replace(step=state.step + 1, fixed=(1 << self.p) - 1)
-
-        def action_features(self, state):
-            return HardRows(self.features(HardMDP.successor(self, state, a)) for a in range(self.p))
-
-    assert broken(Printed, 5, 1, kind) == {FAR, PHI_Q}
+    assert broken(Eleven, 5, 1, kind) == {FAR, PHI_Q}
 
 
 @pytest.mark.parametrize("p", [5, 6])
 def test_12_the_policy_must_look_at_phi_q_near_the_secret(p):
-    class Printed(HardMDP):  # ">" for "<": near the secret it flips what is wrong, or freezes
-        def policy(self, state):
-            if 4 * distance(state.last, self.secret) > self.p:
-                return max(range(self.p), key=lambda a: self.q_prime(state, a))
-            wrong = (state.weights ^ self.secret) & ~state.fixed
-            chosen = [a for mask in (wrong, state.fixed) for a in range(self.p) if mask >> a & 1]
-            return chosen[0] if chosen else None
-
-    mdp = Printed(p, 2, kind="q", number=Fraction)
+    mdp = Twelve(p, 2, kind="q", number=Fraction)
     states = [s for layer in mdp.layers() for s in layer]
     choices = {s: mdp.policy(s) for s in states}
     assert all(a is not None and mdp.q_prime(s, a) == mdp.value(s) for s, a in choices.items() if mdp.reachable(s))
@@ -157,13 +92,7 @@ def test_12_the_policy_must_look_at_phi_q_near_the_secret(p):
 
 @pytest.mark.parametrize("kind", ["v", "q"])
 def test_13_a_frozen_round_has_all_components_fixed(kind):
-    class Printed(HardMDP):  # case 4 asks for |A_2| = ctflip
-        def policy(self, state):
-            done = not (state.weights ^ self.secret) & ~state.fixed
-            undefined = self.reachable(state) and done and state.fixed.bit_count() != state.flips
-            return None if undefined else super().policy(state)
-
-    assert broken(Printed, 3, 2, kind) == {POLICY}
+    assert broken(Thirteen, 3, 2, kind) == {POLICY}
 
 
 def test_14_g_is_one_at_zero():

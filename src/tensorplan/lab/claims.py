@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 Number = Any
 """A float, an int or a Fraction."""
 
@@ -16,6 +18,11 @@ ROUNDING = 1e-9
 
 Progress = Callable[[int, int], None]
 """Called with the states looked at and how many there are, counted as often as they are looked at."""
+
+BLIND = "features do not know the secret"
+BELLMAN = "the closed forms solve Bellman's equation"
+FORMULAS = "the closed forms are what backward induction finds"
+"""Claims about every family."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,12 @@ class Verification:
 class Claims:
     """In how many cases each claim was looked at, the worst of them, and the first that broke it."""
 
-    def __init__(self, claims: Sequence[str]) -> None:
+    total = 0
+    """How many states there are to look at, counted as often as they are looked at."""
+
+    def __init__(self, claims: Sequence[str], progress: Progress | None = None) -> None:
+        self.progress = progress
+        self.done = 0
         self.cases = dict.fromkeys(claims, 0)
         self.broken = dict.fromkeys(claims, 0)
         self.worst = dict.fromkeys(claims, 0.0)
@@ -73,6 +85,15 @@ class Claims:
     def at(self, place: Callable[[], str]) -> None:
         """Where we are, in words, which are asked for when a claim breaks."""
         self.place = place
+
+    def tour(self, states: Iterable[T], place: Callable[[T], str]) -> Iterator[T]:
+        """The states in turn; one is where we are until the next is asked for, and then it has been looked at."""
+        for state in states:
+            self.at(partial(place, state))
+            yield state
+            self.done += 1
+            if self.progress is not None:
+                self.progress(self.done, self.total)
 
     def equal(self, claim: str, found: Sequence[Number], right: Sequence[Number]) -> None:
         """All are exactly equal."""

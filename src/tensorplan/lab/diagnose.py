@@ -277,8 +277,9 @@ def findings(part: Fitted | Trial) -> list[tuple[str, str]]:
     if part.guarantee is not None:
         found.append(("guarantee", part.guarantee.sentence))
     found.append(("features", f"d = {part.dimension}, rank {part.rank}"))
-    for zero, what in ((True, "zero"), (False, "combinations of earlier ones")):
+    for zero in (True, False):
         names = [r.name for r in part.redundant if r.zero == zero]
+        what = "zero" if zero else f"combination{'s' * (len(names) > 1)} of earlier ones"
         if names:
             found.append(("redundant", f"{len(names):,} {what}: {_few(names, '; ')}"))
     if not part.realized:

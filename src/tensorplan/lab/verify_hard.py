@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tensorplan.core import End
 from tensorplan.hypercube import distance, is_close, is_secret, to_signs
-from tensorplan.lab.claims import STATES, Claims, Progress, Verification
+from tensorplan.lab.claims import BELLMAN, BLIND, FORMULAS, STATES, Claims, Progress, Verification
 from tensorplan.problems.hard import HardMDP
 from tensorplan.problems.hard_features import (
     DENSE_LIMIT,
@@ -56,10 +56,7 @@ NORMS = "features have norm <= 0.69, reduced ones <= 1"
 THETA = "theta* has norm sqrt 5, reduced sqrt d"
 POLICY = "the policy of the secret is optimal"
 REWARDS = "mean rewards are in [0, 1]"
-BLIND = "features do not know the secret"
-BELLMAN = "the closed forms solve Bellman's equation"
 LOST = "unreachable states cannot be reached"
-FORMULAS = "the closed forms are what backward induction finds"
 FAR = "rounds end far from where they start"
 CLAIMS = (PHI_V, PHI_Q, REACH, FORMS, NORMS, THETA, POLICY, REWARDS, BLIND, BELLMAN, LOST, FORMULAS, FAR)
 
@@ -89,20 +86,16 @@ def verify_hard(
         others = ((1 << m) - 1 for m in range(p + 1) if m != ones)
         secrets = [first.secret, *(w for w in others if is_secret(w, p))]
 
-    claims = Claims(CLAIMS)
-    total, done = 2 * len(secrets) * len(found), 0
+    claims = Claims(CLAIMS, progress)
+    claims.total = 2 * len(secrets) * len(found)
     for w in secrets:
         for kind in ("v", "q"):
             mdp = make_mdp(p, K, w, kind, number=Fraction)
             other = make_mdp(p, K, (1 << p) - 1 - w, kind, number=Fraction)
             solved = {} if tree is None else _backward_induction(mdp, tree)
-            for s in found:
-                claims.at(partial(_place, mdp, s))
+            for s in claims.tour(found, partial(_place, mdp)):
                 _check_state(claims, mdp, s, solved.get(s))
                 claims.true(BLIND, _features(mdp, s) == _features(other, s))
-                done += 1
-                if progress is not None:
-                    progress(done, total)
             if tree is None:
                 _check_near_the_end(claims, mdp, found)
                 _check_written(claims, mdp, found[:: -(-len(found) // WRITTEN)])

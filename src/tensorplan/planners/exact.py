@@ -138,7 +138,7 @@ class ExactPolicy:
             found = self.sol.optimum(report=self.watch.searching)
             empty = found.status == "infeasible"
             if not empty:
-                self.upper = min(self.upper, found.bound + self.sol.eta)
+                self.upper = min(self.upper, float(found.bound + self.sol.eta))
             if found.theta is None and not empty and not self.watch.stopped:  # digits ran out: any point will do
                 found = replace(found, theta=self.sol.point())
             if found.theta is None and not self.watch.stopped:  # empty, or too thin for a point to be found
@@ -150,7 +150,7 @@ class ExactPolicy:
                 continue
             if self.watch.stopped:
                 return "stopped"
-            if self.lower > self.upper + self._tolerance(len(self.path)):  # more was collected than can be had
+            if self._refuted_by_return():
                 self.sol.values(self.root.place, self.root.phi, self.lower - self.rounding, math.inf)
                 continue
             assert found.theta is not None
@@ -164,6 +164,8 @@ class ExactPolicy:
             failures = [(rollout.last.place, self._violation(rollout.last))] if rollout.failed and rollout.last else []
             self.watch.tell(found, self.upper, self.lower, path, failures)
             if not rollout.failed:
+                if self._refuted_by_return():
+                    continue
                 if abs(self.upper - self.lower) <= self._tolerance(len(rollout.steps)):
                     for fact, action in rollout.steps:
                         fact.choice = action
@@ -311,6 +313,10 @@ class ExactPolicy:
         if self.config.discount < 1 and self.access.horizon is None:
             rest = self.config.accuracy(self.access) / 8
         return rounding + self.sol.eta * (2 + self.sol.step * discounted) + rest
+
+    def _refuted_by_return(self) -> bool:
+        """Whether more was collected than can be had, which rests on no feature: then B or η is too small."""
+        return self.lower > self.upper + CLOSED * (1 + self.access.bound)
 
     def _violation(self, fact: Fact) -> float:
         return float(-np.nanmax(fact.deltas @ self.theta))
