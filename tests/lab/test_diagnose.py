@@ -333,7 +333,7 @@ def test_redundant_features_are_named():
     assert (part.dimension, part.rank) == (4, 2)
     text = str(diagnose(tp.Problem(mdp, Features(), bound=1.0)))
     assert "1 zero: never" in text
-    assert "1 combinations of earlier ones: one again" in text
+    assert "1 combination of earlier ones: one again" in text
 
 
 def test_bad_input():

@@ -27,7 +27,7 @@ def test_a_refutation_claims_no_more_than_the_exact_way(bound, degree):
 
 
 def test_a_refutation_with_a_known_answer():
-    """One step pays 1, and features are 0: the misfit is 1, and a temporal difference may be off by 2 eta."""
+    """One step pays 1, and features are 0: the misfit is 1, and what was collected shows it."""
 
     class Step(Line):
         horizon = 1
@@ -36,7 +36,7 @@ def test_a_refutation_with_a_known_answer():
             return 1.0, state
 
     test = try_to_refute(tp.Problem(Step(), lambda s, h: np.zeros(1), bound=1.0, name="step"), "v", 10, 0)
-    assert 0.49 <= test.eta <= 0.5
+    assert 0.98 <= test.eta <= 1.0
     assert test.needed_bound is None  # no θ helps
     assert test.places == ((0, 0.25),)
 
