@@ -71,12 +71,14 @@ def test_episodes_are_those_of_the_environment_to_the_bit(name, seed):
 def test_values_of_a_table_against_value_iteration_on_the_list(name):
     discount = 0.95
     table = gymnasium.make(name).unwrapped.P
-    v = np.zeros(len(table))
-    for _ in range(2000):
-        v = np.array(
-            [max(sum(p * (r + discount * v[s] * (not done)) for p, s, r, done in table[state][a]) for a in table[state])
-             for state in table]
-        )  # fmt: skip
+    v, chances = np.zeros(len(table)), np.zeros((len(table), len(table[0]), len(table)))
+    rewards = np.zeros(chances.shape[:2])
+    for state, action in np.ndindex(rewards.shape):
+        for p, following, reward, done in table[state][action]:
+            chances[state, action, following] += p * (not done)
+            rewards[state, action] += p * reward
+    for _ in range(1000):
+        v = (rewards + discount * chances @ v).max(axis=1)
     problem = tp.from_gym(name, features="poly1", horizon=None, discount=discount)
     np.testing.assert_allclose([problem.optimal_value(s) for s in table], v, atol=1e-9)
 
