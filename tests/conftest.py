@@ -2,6 +2,7 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 HERE = Path(__file__).parent
@@ -13,3 +14,17 @@ settings.load_profile("default")
 def pytest_configure():
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background; tests of Ctrl-C need it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def cli(capsys):
+    """``cli("plan", "hanoi/3")`` -> exit code, stdout, stderr."""
+    from tensorplan.cli import main
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        out, err = capsys.readouterr()
+        return stop.value.code, out, err
+
+    return call

@@ -7,19 +7,6 @@ import time
 
 import pytest
 
-from tensorplan.cli import main
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return stop.value.code, out, err
-
-    return call
-
 
 def test_list_names_problems_and_planners(cli):
     code, out, _ = cli("list")

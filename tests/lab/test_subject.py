@@ -6,7 +6,6 @@ import pytest
 from lines import Line, Noisy, line
 
 import tensorplan as tp
-from tensorplan.cli import main
 from tensorplan.lab.diagnose import diagnose
 from tensorplan.lab.subject import named, points_of, refeatured
 
@@ -61,17 +60,6 @@ def test_names_of_both_kinds():
         named("FrozenLake-v1")
     with pytest.raises(tp.BadInput, match="said in its name"):
         named("hanoi/3", horizon=4)
-
-
-@pytest.fixture
-def cli(capsys):
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main(arguments)
-        out, err = capsys.readouterr()
-        return stop.value.code, out, err
-
-    return call
 
 
 def test_the_command_shows_one_screen(cli):
