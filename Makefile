@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench docs clean
+.PHONY: demo test examples bench docs clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/core.stamp
@@ -22,6 +22,9 @@ test: $(VENV)/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/python -c 'from tensorplan.optimism import Program, solve; solve(Program([1.0], 1.0))'  # compile once
 	$(BIN)/pytest -n auto -rs
+
+examples: $(VENV)/dev.stamp
+	$(BIN)/pytest -n auto -m 'slow or not slow' tests/test_examples.py
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""Every example runs, and prints what its page, or the README, says it prints."""
+"""Every example runs, and prints what its page, or the README, says it prints; ``make examples`` runs the slow ones."""
 
 import subprocess
 import sys
@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+SLOW = ("frozen_lake_slippery", "queue_admission")  # a quarter of a minute each
+EXAMPLES = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))
+    for path in sorted((ROOT / "examples").glob("*.py"))
+]
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_example(example):
     out = subprocess.run([sys.executable, str(example)], check=True, capture_output=True, text=True).stdout
     page = ROOT / "docs" / "cases" / f"{example.stem}.md"
