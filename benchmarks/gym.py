@@ -189,9 +189,9 @@ class Case:
     deep: int
     """The depth from which sparse sampling sees the goal from every start."""
     exploration: float
-    """For the package ``mcts``: the best of 0.7, 10, 100 and 1000."""
+    """Of the package ``mcts``, in units of the returns: the best of 0.7, 10, 100 and 1000."""
     iterations: tuple[int, int]
-    """The same."""
+    """Of the package ``mcts``, as many as a few minutes allow."""
     mbqvi: int
     """Queries with which MBQVI was optimal on all of ten seeds: every pair of the table once, END included."""
 
@@ -222,7 +222,7 @@ def rivals() -> None:
     print("questions: each pair counts once; calls: every time; optimal: episodes that earn v*(s0)")
     for case in CASES:
         print(
-            f"{case.title}\n  {'':<36} {'return':>16} {'optimal':>8} {'questions':>14} {'calls':>12} {'a decision':>11}"
+            f"{case.title}\n  {'':<36} {'return':>17} {'optimal':>8} {'questions':>14} {'calls':>12} {'a decision':>11}"
         )
         for d in (2, 5, 10, 20):
             _row(f"TensorPlan, realizing features, d={d}", case, tp.TensorPlan(), SEEDS, d)
@@ -232,7 +232,7 @@ def rivals() -> None:
             _row(f"sparse sampling, depth {depth}", case, tp.SparseSampling(width=1, depth=depth), SEEDS)
         for iterations in case.iterations:
             _row(f"mcts 1.0.4, {iterations:,} iterations", case, Package(iterations, case.exploration), FEW)
-        print(f"  {'MBQVI (every state known)':<36} {'':>16} {'10/10':>8} {case.mbqvi:>8,}")
+        print(f"  {'MBQVI (every state known)':<36} {'':>17} {'10/10':>8} {case.mbqvi:>8,}")
 
 
 def _row(name: str, case: Case, planner: tp.Planner, seeds: int, d: int = 2) -> None:
@@ -250,7 +250,7 @@ def _row(name: str, case: Case, planner: tp.Planner, seeds: int, d: int = 2) -> 
         optimal += episode.stopped == "end" and abs(best - episode.total_reward) < 1e-9
     mean, asked = student(returns), student(questions)
     print(
-        f"  {name:<36} {mean.mean:>8.2f} ± {mean.radius:<5.2f} {optimal:>5}/{seeds:<2} {asked.mean:>8,.0f} ± "
+        f"  {name:<36} {mean.mean:>8.2f} ± {mean.radius:<6.2f} {optimal:>5}/{seeds:<2} {asked.mean:>8,.0f} ± "
         f"{asked.radius:<3,.0f} {np.mean(calls):>12,.0f} {sum(calls) / decisions:>11,.0f}",
         flush=True,
     )

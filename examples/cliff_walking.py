@@ -43,4 +43,4 @@ for name, features in {"steps": steps, **{name: name for name in ("poly4", "poly
         print(f"return {episode.total_reward:.0f}, certified")
     except tp.NotRealizable as error:
         places = ", ".join(str(divmod(state, 12)) for _, state in error.places)
-        print(f"refuted by {places}: eta >= {error.eta:.3f}")
+        print(f"refuted by {places}, which need an eta of about {error.eta:.2f}")

@@ -57,4 +57,4 @@ try:
     tp.run(stranger, tp.TensorPlan(), max_steps=200)
 except tp.NotRealizable as error:
     eta: Any = tp.diagnose(stranger)["v"].eta
-    print(f"as the crow flies: refuted, eta >= {error.eta:.2f} is needed; it is {eta.upper:.2f}")
+    print(f"as the crow flies: refuted, needs an eta of about {error.eta:.2f} so far; it is {eta.upper:.2f}")
