@@ -34,4 +34,4 @@ for spec in ("poly2", "poly1"):
     try:
         print(bracket(tp.run(task, tp.TensorPlan(delta=1.0), max_steps=30).episodes[0].certificate))
     except tp.NotRealizable as error:
-        print(f"refuted, eta >= {error.eta:.3f} is needed")
+        print(f"refuted, which needs an eta of about {error.eta:.3f}")

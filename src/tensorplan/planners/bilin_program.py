@@ -28,7 +28,7 @@ import numpy as np
 from tensorplan.access.everywhere import GlobalAccess
 from tensorplan.core import END, Array, Node, NotRealizable, Policy
 from tensorplan.optimism import Solution
-from tensorplan.planners.refute import conflict, smallest_bound, smallest_eta
+from tensorplan.planners.refute import at_least, conflict, smallest_bound, smallest_eta
 from tensorplan.planners.sol import Place, Sol
 
 TIGHT = 1e-9
@@ -140,10 +140,9 @@ class Hypotheses:
         larger = smallest_bound(self.sol, smallest)
         shown = ", ".join(map(str, states[:4])) + (f" and {len(states) - 4} more" if len(states) > 4 else "")
         where = f"has max_a <phi_q(s, a), theta> = <phi_v(s), theta> at {shown} and " if states else ""
-        ways = [f"eta={smallest:.4g}"] + ([] if larger is None else [f"B={larger:.4g}"])
         return NotRealizable(
             f"problem {problem!r} is not v*/q*-realizable with B={self.sol.radius:g} ({certainty}): no parameter "
-            f"{where}agrees with the rollouts; at least {' or '.join(ways)} is needed; BiLin-UCB needs both maps to be "
+            f"{where}agrees with the rollouts; {at_least(smallest, larger)}; BiLin-UCB needs both maps to be "
             "right at every state, reachable or not, TensorPlan at reachable ones only",
             [(place.stage, place.state) for place in states],
             smallest,

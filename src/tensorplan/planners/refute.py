@@ -17,6 +17,9 @@ NODES = 100_000
 CLOSE = 1.01
 """The ratio at which a bisection stops."""
 
+FLOOR = 0.9995
+"""So that rounding to four digits does not make a lower bound larger."""
+
 LARGEST = 1e6
 """Balls that are larger than B by more than this are not tried."""
 
@@ -38,8 +41,7 @@ def refutation(sol: Sol, problem: str, eta: float, certainty: str, policy: Polic
         pass  # the refutation stands; less is said about it
     shown = ", ".join(map(str, places[:4])) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
     known = f" up to eta={eta:g}" if eta else ""
-    ways = ([] if smallest is None else [f"eta={smallest:.4g}"]) + ([] if larger is None else [f"B={larger:.4g}"])
-    needed = f"at least {' or '.join(ways)} is needed" if ways else "what it would need was not looked for to the end"
+    needed = at_least(smallest, larger) or "what it would need was not looked for to the end"
     return NotRealizable(
         f"problem {problem!r} is not realizable{known} with B={sol.radius:g} ({certainty}): no parameter agrees with "
         f"what was measured at {shown}; {needed}",
@@ -48,6 +50,12 @@ def refutation(sol: Sol, problem: str, eta: float, certainty: str, policy: Polic
         larger,
         policy,
     )
+
+
+def at_least(eta: float | None, bound: float | None) -> str:
+    """What is needed at least, which is up to a hundredth less than what was found to be enough."""
+    ways = [f"{name}={x / CLOSE * FLOOR:.4g}" for name, x in (("eta", eta), ("B", bound)) if x is not None]
+    return f"at least {' or '.join(ways)} is needed" if ways else ""
 
 
 def measured(sol: Sol) -> list[Place]:
