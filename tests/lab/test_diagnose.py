@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import tensorplan as tp
+from tensorplan.features.misfit import misfit_floor
 from tensorplan.lab import places
 from tensorplan.lab.diagnose import Bracket, Fitted, between, diagnose
 from tensorplan.lab.guarantee import rounded_down, rounded_up
-from tensorplan.lab.misfit import misfit_floor
 from tensorplan.lab.redundancy import redundant
 from tensorplan.lab.subject import named, refeatured
 from tensorplan.problems.featurize import reachable

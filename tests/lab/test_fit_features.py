@@ -7,9 +7,9 @@ import pytest
 
 import tensorplan as tp
 from tensorplan.features import Frame, build
+from tensorplan.features.misfit import Fitter
 from tensorplan.lab.diagnose import diagnose
 from tensorplan.lab.fit_features import Fit, Selected, fit_features
-from tensorplan.lab.misfit import Fitter
 from tensorplan.lab.plain import plain
 from tensorplan.lab.subject import named, refeatured
 

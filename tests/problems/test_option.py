@@ -121,13 +121,13 @@ def test_the_tree_is_a_fair_game():
 
 @pytest.mark.parametrize(
     ("features", "d", "eta"),
-    [("realizing", 3, 0.0), ("realizing5", 5, 0.0), ("payoff", 3, 0.0895), ("poly2@time", 6, 0.8535)],
+    [("realizing3", 3, 0.0), ("realizing5", 5, 0.0), ("payoff", 3, 0.0895), ("poly2@time", 6, 0.8535)],
 )
 def test_features(features, d, eta):
     problem = american_put(6, features=features)
     assert problem.dimension == d
     assert problem.eta == pytest.approx(eta, abs=1e-4)
-    assert problem.name == "american-put/6" + (f":features={features}" if features != "realizing" else "")
+    assert problem.name == "american-put/6" + (f":features={features}" if features != "realizing3" else "")
     assert check_problem(problem) > 20
 
 
@@ -136,7 +136,7 @@ def test_payoff_features_of_a_put_that_is_out_of_the_money_until_the_end():
     assert check_problem(problem) > 20
 
 
-@pytest.mark.parametrize(("features", "delta"), [("realizing", 1.0), ("payoff", 0.5)])
+@pytest.mark.parametrize(("features", "delta"), [("realizing3", 1.0), ("payoff", 0.5)])
 def test_tensorplan_certifies(features, delta):
     problem = tp.make(f"american-put/6:features={features}")
     certificate = tp.run(problem, tp.TensorPlan(delta=delta, eta=problem.eta)).episodes[0].certificate

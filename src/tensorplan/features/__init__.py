@@ -34,6 +34,17 @@ from tensorplan.features.bring import from_callable, from_transformer
 from tensorplan.features.entry import compose, resolve
 from tensorplan.features.frame import Frame
 from tensorplan.features.maps import FeatureMap
+from tensorplan.features.points import PointFeatures
 from tensorplan.features.spec import FAMILIES, build
 
-__all__ = ["FAMILIES", "FeatureMap", "Frame", "build", "compose", "from_callable", "from_transformer", "resolve"]
+__all__ = [
+    "FAMILIES",
+    "FeatureMap",
+    "Frame",
+    "PointFeatures",
+    "build",
+    "compose",
+    "from_callable",
+    "from_transformer",
+    "resolve",
+]

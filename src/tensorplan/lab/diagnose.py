@@ -1,7 +1,7 @@
 """How far features are from realizing v* and q*, what B they need, what is guaranteed with them, which are redundant.
 
 Where the places (stage, state) can be listed the misfit η = min_θ max |v* - <φ, θ>| is bracketed
-(:mod:`tensorplan.lab.misfit`), with v* as dynamic programming gives it; elsewhere TensorPlan tries to refute
+(:mod:`tensorplan.features.misfit`), with v* as dynamic programming gives it; elsewhere TensorPlan tries to refute
 realizability (:mod:`tensorplan.lab.trial`).
 """
 
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorplan.core import Array, BadInput, Problem, Refused, Solution
+from tensorplan.features.misfit import Fitter, SupFit
 from tensorplan.lab.guarantee import Guarantee, guarantee, rounded_down, rounded_up
-from tensorplan.lab.misfit import Fitter, SupFit
 from tensorplan.lab.places import Gathering, Places, Targets, gather, listed, starts
 from tensorplan.lab.plain import plain
 from tensorplan.lab.redundancy import Redundant, redundant

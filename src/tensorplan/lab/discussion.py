@@ -7,7 +7,7 @@ which takes four queries or fewer on average, and read as many rewards of the la
 (:func:`read_the_end`), in expectation at most 4(H - 1) + d queries in all.
 
 **Binarization.**  The sup-norm misspecification min_θ max_s |v*(s) - <φ(s), θ>| of candidate features
-(:func:`tensorplan.problems.binarized.binarize`) is a linear program (:func:`misfit`).
+(:func:`tensorplan.problems.binarized.binarize`), over the states that can be reached (:func:`misfit`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ import numpy as np
 
 from tensorplan.access import LocalAccess
 from tensorplan.core import Array, BadInput, Node, Problem, Refused, State
+from tensorplan.features.misfit import Fitter
 from tensorplan.planners.baselines import exact_solution
 from tensorplan.problems.binarized import MAPS, BinarizedMDP, binarize
 from tensorplan.problems.constant_gap import ConstantGapMDP
+from tensorplan.problems.featurize import reachable
 from tensorplan.problems.tabular import TabularMDP
 from tensorplan.specs import one_of, whole
 
@@ -167,9 +169,7 @@ def misfit(problem: Problem, features: str = "v") -> Misfit:
             rows.append(problem.action_features(state, stage))
             values += [solution.action_value(state, a, stage) for a in range(problem.actions)]
     phi, x = np.concatenate(rows), np.array(values)
-    theta = _best_fit(phi, x)
-    largest = float(np.abs(x).max())
-    return Misfit(kind, phi.shape[1], len(x), float(np.abs(x - phi @ theta).max()), largest)
+    return Misfit(kind, phi.shape[1], len(x), Fitter(phi, x).best().upper, float(np.abs(x).max()))
 
 
 def binarization(problem: Problem) -> tuple[Misfit, ...]:
@@ -179,21 +179,6 @@ def binarization(problem: Problem) -> tuple[Misfit, ...]:
         m = misfit(binarize(problem, name))
         found.append(Misfit(name, m.dimension, m.cases, m.eta, m.largest))
     return tuple(found)
-
-
-def _best_fit(phi: Array, x: Array) -> Array:
-    """argmin_θ max_i |x_i - <φ_i, θ>|: minimise t subject to -t <= x - Φθ <= t."""
-    from scipy.optimize import linprog
-
-    n, d = phi.shape
-    ones = np.ones((n, 1))
-    cost = np.append(np.zeros(d), 1.0)
-    rows = np.block([[phi, -ones], [-phi, -ones]])
-    limits = [(None, None)] * d + [(0, None)]
-    result = linprog(cost, A_ub=rows, b_ub=np.concatenate([x, -x]), bounds=limits, method="highs")
-    if not result.success:
-        raise Refused(f"the linear program of the misfit was not solved: {result.message}")
-    return np.asarray(result.x[:d])
 
 
 def _reachable(problem: Problem) -> Iterator[tuple[int, State]]:
@@ -208,13 +193,5 @@ def _reachable(problem: Problem) -> Iterator[tuple[int, State]]:
         return
     if not isinstance(mdp, TabularMDP) or mdp.horizon is None:
         raise Refused(f"problem {problem.name!r} is no table with a horizon, so its states cannot be listed")
-    reached = np.array([state for state, _ in mdp.start_weights()])
-    for stage in range(mdp.horizon):
-        yield from ((stage, int(state)) for state in reached)
-        matrix = mdp.matrix(stage)
-        if stage + 1 == mdp.horizon or matrix is None:
-            return
-        here, ahead = mdp.states(stage), mdp.states(stage + 1)
-        pairs = (reached[:, None] - here.start) * mdp.actions + np.arange(mdp.actions)
-        weights = np.asarray(matrix[pairs.ravel()].sum(axis=0)).ravel()[: len(ahead)]
-        reached = ahead.start + np.flatnonzero(weights)
+    for stage, mask in enumerate(reachable(mdp)):
+        yield from ((stage, mdp.states(stage)[index]) for index in np.flatnonzero(mask).tolist())

@@ -2,8 +2,8 @@
 
 The columns come from a pool of feature maps of the coordinates of states, so that the result is a function of
 coordinates, too, and serves a larger problem of the same kind.  Each round looks at the best fit so far in sup norm,
-its residual ρ and the weights λ that prove it best (:mod:`tensorplan.lab.misfit`), and at what is left of each column
-c across the columns chosen.  Two are tried, and the one with the smaller misfit stays:
+its residual ρ and the weights λ that prove it best (:mod:`tensorplan.features.misfit`), and at what is left of each
+column c across the columns chosen.  Two are tried, and the one with the smaller misfit stays:
 
 * the largest |<ρ, c>| / ‖c‖: orthogonal matching pursuit,
 * the largest |<λ, c>| / ‖c‖_∞: the rate at which the misfit falls.
@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike
 from tensorplan.core import Array, BadInput, Problem, State
 from tensorplan.features import FeatureMap, Frame, resolve
 from tensorplan.features.maps import BaseMap
+from tensorplan.features.misfit import Fitter, SupFit
 from tensorplan.lab.guarantee import rounded_up
-from tensorplan.lab.misfit import Fitter, SupFit
 from tensorplan.lab.places import ENTRIES, listed
 from tensorplan.lab.subject import SEARCHED, points_of
 from tensorplan.specs import number, whole

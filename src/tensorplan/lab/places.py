@@ -10,11 +10,11 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import END, NORM_SLACK, Array, Problem, Solution, State
+from tensorplan.core import NORM_SLACK, Array, Problem, Refused, Solution, State
+from tensorplan.features import PointFeatures
 from tensorplan.planners.baselines import exact_solution
+from tensorplan.problems.explore import graph
 from tensorplan.problems.featurize import reachable
-from tensorplan.problems.gym import PointFeatures
-from tensorplan.problems.simulate import draw
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
 
 ENTRIES = 64_000_000
@@ -79,25 +79,11 @@ def search(problem: Problem, most: int) -> list[tuple[int, State]] | None:
 
     None where there is more, where the start is random, or where states cannot be told apart.
     """
-    starts = [problem.mdp.start(np.random.default_rng(i)) for i in range(STARTS)]  # 0: as exact_solution draws it
-    if not all(map(_hashable, starts)) or len(set(starts)) > 1:
+    drawn = [problem.mdp.start(np.random.default_rng(i)) for i in range(STARTS)]
+    try:
+        return None if len(set(drawn)) > 1 else list(graph(problem, most).places)
+    except (TypeError, Refused):  # states that cannot be hashed, chance, or too many of them
         return None
-    order, rng = [(0, starts[0])], np.random.default_rng(0)
-    seen = set(order)
-    for stage, state in order:
-        for action in range(problem.actions):
-            following = problem.arrive(draw(problem, state, stage, action, rng)[1], stage)
-            if following is END:
-                continue
-            if not _hashable(following):
-                return None
-            place = (problem.next_stage(stage), following)
-            if place not in seen:
-                seen.add(place)
-                order.append(place)
-        if len(order) > most:
-            return None
-    return order
 
 
 def starts(problem: Problem) -> list[State]:
@@ -105,14 +91,6 @@ def starts(problem: Problem) -> list[State]:
     if isinstance(problem.mdp, TabularMDP):
         return [state for state, _ in problem.mdp.start_weights()]
     return [problem.mdp.start(np.random.default_rng(0))]
-
-
-def _hashable(state: State) -> bool:
-    try:
-        hash(state)
-    except TypeError:
-        return False
-    return True
 
 
 # -------------------------------------------------------------------------------------- what features have to fit
@@ -225,7 +203,7 @@ def _features(problem: Problem, places: Places, order: list[int], values: str) -
         chunk = order[start : start + CHUNK]
         here = [places[place] for place in chunk]
         if isinstance(phi, PointFeatures):
-            points = np.array([phi.mdp.point(state) for _, state in here])
+            points = np.array([phi.places.point(state) for _, state in here])
             rows = phi.map.many(points, [stage for stage, _ in here])
             if (np.linalg.norm(rows, axis=1) <= 1 + NORM_SLACK).all():
                 yield from zip(chunk, rows[:, None], strict=True)

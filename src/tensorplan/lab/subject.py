@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import Array, BadInput, Problem, State
-from tensorplan.features import Frame, resolve
+from tensorplan.features import Frame, PointFeatures, resolve
 from tensorplan.lab.places import search
 from tensorplan.problems.catalog import CATALOG, instance
-from tensorplan.problems.gym import PointFeatures, from_gym
+from tensorplan.problems.gym import from_gym
 from tensorplan.problems.tabular import TabularMDP
 from tensorplan.specs import one_of, parse
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tensorplan.core import END, Problem, Refused, State
@@ -33,32 +35,47 @@ class ExploredValues:
         return self.places[stage, state]
 
 
-def explore(problem: Problem) -> ExploredValues:
-    """v* and q* of a deterministic problem, by enumerating what its start state leads to."""
+class Graph(NamedTuple):
+    """What a start state leads to: each place (stage, state) with its number, and where each pair leads and pays."""
+
+    places: dict[tuple[int, State], int]
+    targets: list[int]
+    """The number of the place that a pair leads to, in the order of places and actions; -1 for END."""
+    rewards: list[float]
+
+
+def graph(problem: Problem, limit: int) -> Graph:
+    """All places that the start state of a deterministic problem leads to, breadth first."""
     if not problem.deterministic:
         raise Refused(f"problem {problem.name!r} is not deterministic, so its states cannot be enumerated")
     rng = np.random.default_rng(0)
     start = problem.mdp.start(rng)
-    places: dict[tuple[int, State], int] = {(0, _hashable(start)): 0}
-    order, columns, rewards = [(0, start)], [], []
+    found = Graph({(0, _hashable(start)): 0}, [], [])
+    order = [(0, start)]
     for stage, state in order:
         for action in range(problem.actions):
             reward, following = draw(problem, state, stage, action, rng)
-            rewards.append(reward)
+            found.rewards.append(reward)
             following = problem.arrive(following, stage)
             if following is END:
-                columns.append(-1)
+                found.targets.append(-1)
                 continue
-            place = places.setdefault((problem.next_stage(stage), _hashable(following)), len(order))
+            place = found.places.setdefault((problem.next_stage(stage), _hashable(following)), len(order))
             if place == len(order):
                 order.append((problem.next_stage(stage), following))
-            columns.append(place)
-        if len(order) > LIMIT:
-            raise Refused(f"problem {problem.name!r} has more than {LIMIT:,} states that can be reached")
+            found.targets.append(place)
+        if len(order) > limit:
+            raise Refused(f"problem {problem.name!r} has more than {limit:,} states that can be reached")
+    return found
+
+
+def explore(problem: Problem) -> ExploredValues:
+    """v* and q* of a deterministic problem, by enumerating what its start state leads to."""
+    places, targets, rewards = graph(problem, LIMIT)
     from scipy import sparse
 
-    size, pairs = len(order), len(columns)
-    target = np.where(np.array(columns) < 0, size, columns)
+    size, pairs = len(places), len(targets)
+    target = np.where(np.array(targets) < 0, size, targets)
     matrix = sparse.csr_array((np.ones(pairs), target, np.arange(pairs + 1)), shape=(pairs, size + 1))
     table = TabularMDP(
         matrix,

@@ -13,6 +13,7 @@ M^{v*/q* reach} of Weisz et al. (2022, section 2) where both maps are asked for.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,15 @@ LENGTH = 1.25
 
 SLACK = 1.2
 """B as a multiple of ‖θ*‖."""
+
+DIMENSION = 5
+"""d of ``"realizing"`` features, where it is not said."""
+
+
+def realizing(spec: object) -> int | None:
+    """d of a spec such as ``"realizing5"``, features that are made from the exact solution; None for other specs."""
+    found = re.fullmatch(r"realizing(\d{0,4})", spec) if isinstance(spec, str) else None
+    return None if found is None else int(found[1] or DIMENSION)
 
 
 def featurize(

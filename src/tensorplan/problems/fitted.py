@@ -2,34 +2,31 @@
 
     η = min_θ max_s |v*(s) - <φ(s), θ>|
 
-is a linear program in (θ, η), over all states of all stages.
+over all states of all stages (:mod:`tensorplan.features.misfit`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tensorplan.core import Array, Problem, ProblemError
+from tensorplan.core import Array, Problem
 from tensorplan.features import Frame, build
-from tensorplan.problems.featurize import SLACK, featurize
+from tensorplan.features.misfit import Fitter
+from tensorplan.problems.featurize import SLACK, featurize, realizing
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
-
-REALIZING = 3
-"""d of features that realize v*, where it is not said."""
 
 
 def featured(
     mdp: TabularMDP, features: str, frame: Frame, point: Callable[[int, int], Array], *, discount: float, name: str
 ) -> Problem:
-    """The MDP with features by name: ``"realizing"`` (d = 3), ``"realizing5"``, or a spec such as ``"poly2"``.
+    """The MDP with features by name: ``"realizing"`` (d = 5), ``"realizing3"``, or a spec such as ``"poly2"``.
 
     ``point(state, stage)`` is where a state lies in the frame, for specs (see :mod:`tensorplan.features`).
     """
-    if realizing := re.fullmatch(r"realizing(\d{0,4})", str(features)):
-        return featurize(mdp, int(realizing[1] or REALIZING), discount=discount, name=name)
+    if (d := realizing(features)) is not None:
+        return featurize(mdp, d, discount=discount, name=name)
     phi = build(features, frame)
     stages = range(mdp.horizon or 1)
     tables = [np.array([phi(point(state, stage), stage) for state in mdp.states(stage)]) for stage in stages]
@@ -44,32 +41,14 @@ def fitted(mdp: TabularMDP, tables: Sequence[Array], *, discount: float, name: s
     solution = solve_tabular(mdp, discount)
     largest = max(float(np.linalg.norm(table, axis=1).max()) for table in tables)
     phi = [table / largest for table in tables]
-    theta, eta = best_fit(np.concatenate(phi), np.concatenate(solution.v[: len(phi)]))
+    best = Fitter(np.concatenate(phi), np.concatenate(solution.v[: len(phi)])).best()
     return Problem(
         mdp,
         lambda state, stage: phi[stage][mdp.index(state, stage)],
-        bound=SLACK * (float(np.linalg.norm(theta)) or 1.0),
+        bound=SLACK * (float(np.linalg.norm(best.theta)) or 1.0),
         name=name,
         solution=solution,
-        theta=theta,
-        eta=eta,
+        theta=best.theta,
+        eta=best.upper,
         discount=discount,
     )
-
-
-def best_fit(phi: Array, values: Array) -> tuple[Array, float]:
-    """θ that misses the values (n,) by the least η in sup norm, and that η, for features (n, d)."""
-    from scipy.optimize import linprog
-
-    n, d = phi.shape
-    ones = np.ones((n, 1))
-    found = linprog(
-        np.append(np.zeros(d), 1.0),
-        A_ub=np.block([[phi, -ones], [-phi, -ones]]),
-        b_ub=np.concatenate([values, -values]),
-        bounds=[(None, None)] * d + [(0, None)],
-    )
-    if found.x is None:
-        raise ProblemError(f"the best fit of {d} features to {n} values was not found: {found.message}")
-    theta: Array = found.x[:d]
-    return theta, float(np.abs(values - phi @ theta).max())

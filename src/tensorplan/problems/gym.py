@@ -12,19 +12,16 @@ would change what is optimal wherever an episode can end early.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Array, BadInput, Problem, State
-from tensorplan.features import FeatureMap, resolve
-from tensorplan.problems.featurize import SLACK, featurize, reachable
+from tensorplan.core import BadInput, Problem
+from tensorplan.features import PointFeatures, resolve
+from tensorplan.problems.featurize import SLACK, featurize, reachable, realizing
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
 from tensorplan.specs import number, one_of, whole
-
-DIMENSION = 5
-"""Of realizing features, unless given."""
 
 RESTORE = ("auto", "table", "attributes", "deepcopy")
 
@@ -78,14 +75,12 @@ def from_gym(
         functions=None if get_state is None or set_state is None else (get_state, set_state),
         seed=whole("seed", seed, 0),
     )
-    if isinstance(features, str) and features.startswith("realizing"):
-        if not isinstance(mdp, TabularMDP):
-            raise BadInput(
-                f"features={features!r} are made from the exact solution, and {opened.name} has no transition table"
-            )
-        label = name or f"{opened.name} with {features} features"
-        return _realizing(mdp, features, values, discount, bound, seed, label)
-    return _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
+    if (d := realizing(features)) is None:
+        return _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
+    if not isinstance(mdp, TabularMDP):
+        raise BadInput(f"{features!r} is made from the exact solution, and {opened.name} has no transition table")
+    label = name or f"{opened.name} with {features} features"
+    return featurize(mdp, d, features=values, bound=bound, discount=discount, seed=seed, name=label)
 
 
 def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:
@@ -93,44 +88,6 @@ def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:
     given = {"features": features, **({"seed": seed} if seed else {}), **options}
     name = f"gym/{env}" + "".join(f":{key}={str(value).lower()}" for key, value in given.items())
     return from_gym(env, features=features, seed=seed, name=name, **options)
-
-
-class PointFeatures:
-    """A feature map of the points that states stand for, as φ_v; or as φ_q, a block of features for each action."""
-
-    def __init__(self, mdp: Any, features: FeatureMap, blocks: int | None) -> None:
-        self.mdp, self.map, self.blocks = mdp, features, blocks
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What each feature is, (d,)."""
-        if self.blocks is None:
-            return self.map.names
-        return tuple(f"action {a}: {name}" for a in range(self.blocks) for name in self.map.names)
-
-    def __call__(self, state: State, stage: int) -> Array:
-        """(d,), or (A, A d) with blocks."""
-        features = self.map(self.mdp.point(state), stage)
-        return features if self.blocks is None else np.asarray(np.kron(np.eye(self.blocks), features))
-
-    def many(self, states: Sequence[State], stage: int) -> Array:
-        """The rows of all states, (m, d), or of all their pairs, (m A, A d)."""
-        features = self.map.many(np.array([self.mdp.point(state) for state in states]), stage)
-        if self.blocks is None:
-            return features
-        blocks = np.eye(self.blocks)[None, :, :, None] * features[:, None, None, :]
-        return np.asarray(blocks.reshape(len(states) * self.blocks, -1))
-
-
-def _realizing(
-    mdp: TabularMDP, spec: str, values: str, discount: float, bound: float | None, seed: int, label: str
-) -> Problem:
-    """Features made from the exact solution."""
-    size = spec.removeprefix("realizing")
-    if size and not size.isdigit():
-        raise BadInput(f"features={spec!r}: expected realizing or realizing with a dimension, as in realizing5")
-    d = int(size) if size else DIMENSION
-    return featurize(mdp, d, features=values, bound=bound, discount=discount, seed=seed, name=label)
 
 
 def _featured(

@@ -82,11 +82,11 @@ def american_put(
     rate: float = 0.06,
     volatility: float = 0.2,
     years: float = 1.0,
-    features: str = "realizing",
+    features: str = "realizing3",
 ) -> Problem:
     """An American put with H = ``dates`` and ``steps`` moves of the price from each to the next.
 
-    ``features``: ``"realizing"`` (``"realizing5"``: d = 5); ``"payoff"``, d = 3, what is known of a put: the better
+    ``features``: ``"realizing3"``, or another d; ``"payoff"``, d = 3, what is known of a put: the better
     of exercising now and on the last day only, the latter alone, and the time left where it is in the money (what
     exercising earns is interest on the strike); or a spec on the price such as ``"poly2@time"``.  But for the first,
     ``eta`` of the problem is by how much they miss v*.
@@ -96,7 +96,7 @@ def american_put(
     rate, years = number("rate", rate, 0.0, 1.0), number("years", years, 0.001, 100.0)
     volatility = number("volatility", volatility, 0.001, 2.0)
     mdp = Put(dates, steps, spot, strike, rate, volatility, years)
-    name = f"american-put/{dates}" + ("" if features == "realizing" else f":features={features}")
+    name = f"american-put/{dates}" + ("" if features == "realizing3" else f":features={features}")
     if features == "payoff":
         return fitted(mdp, _payoff_features(mdp), discount=1.0, name=name)
     low, high = float(mdp.prices[-1][0]), float(mdp.prices[-1][-1])

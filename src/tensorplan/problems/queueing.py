@@ -74,11 +74,11 @@ def queue_admission(
     holding: float = 0.2,
     discount: float = 0.9,
     horizon: int | None = None,
-    features: str = "realizing",
+    features: str = "realizing3",
 ) -> Problem:
     """Admission to a queue that is empty at first; it goes on for ever, discounted, or for ``horizon`` steps.
 
-    ``features``: ``"realizing"`` (``"realizing5"``: d = 5), or a spec on the number present such as ``"poly3"``,
+    ``features``: ``"realizing3"``, or another d, or a spec on the number present such as ``"poly3"``,
     with a horizon ``"poly3@time"``; then ``eta`` of the problem is by how much they miss v*.
     """
     capacity, servers = whole("capacity", capacity, 1), whole("servers", servers, 1)
@@ -89,5 +89,5 @@ def queue_admission(
         raise BadInput("a queue that goes on for ever needs a discount below 1, or give a horizon")
     mdp = Queue(capacity, servers, arrival, reward, holding, horizon)
     frame = Frame((0.0,), (float(capacity),), whole=True, names=("present",), horizon=horizon)
-    name = f"queue-admission/{capacity}" + ("" if features == "realizing" else f":features={features}")
+    name = f"queue-admission/{capacity}" + ("" if features == "realizing3" else f":features={features}")
     return featured(mdp, features, frame, lambda state, stage: np.array([float(state)]), discount=discount, name=name)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from tensorplan.lab import misfit
-from tensorplan.lab.misfit import Fitter, length, misfit_floor, norm_floor, residual
+from tensorplan.features import misfit
+from tensorplan.features.misfit import Fitter, length, misfit_floor, norm_floor, residual
 
 
 def exact_misfit(phi, x):
