@@ -32,5 +32,5 @@ for spec, delta in (("payoff", 0.5), ("payoff", 0.25), ("poly2@time", 0.5)):
     print(f"{spec} as if it were right (it misses by {task.eta:.2f}), delta={delta}:", end=" ")
     try:
         print(bracket(tp.run(task, tp.TensorPlan(delta=delta)).episodes[0].certificate))
-    except tp.NotRealizable as error:
-        print(f"refuted, which needs an eta of about {error.eta:.3f}")
+    except tp.NotRealizable:
+        print("refuted")

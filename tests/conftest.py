@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE / "optimism")]
+sys.path[:0] = [str(HERE), str(HERE / "optimism"), str(HERE / "docs")]
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 

@@ -249,9 +249,10 @@ def _guarantee(problem: Problem, fitted: Fitted, fitter: Fitter, optimum: float)
 
 
 def _bites(targets: Targets, places: Places, best: SupFit, theta: Array, values: str) -> tuple[Bite, ...]:
-    """The support of λ, largest weight first."""
+    """The support of λ, largest weight first; what differs by rounding alone stays in the order of places."""
     found = []
-    for i in np.argsort(-np.abs(best.weights), kind="stable").tolist():
+    weights = np.abs(best.weights).round(9)
+    for i in np.lexsort((best.support, -weights)).tolist():
         row = int(best.support[i])
         place, action = targets.where[row].tolist()
         stage, state = places[place]
