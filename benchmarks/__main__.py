@@ -6,6 +6,7 @@ from benchmarks import (
     certified,
     frozen_lake,
     game,
+    gym,
     hard,
     optimism,
     startup,
@@ -17,3 +18,4 @@ for part in (startup, access, frozen_lake, backward_induction, game, hard):
 optimism.main(["--quick"])
 tensorplan.main(["--quick"])
 certified.main(["--quick"])
+gym.main(["--only", "throughput"])
