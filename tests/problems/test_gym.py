@@ -38,7 +38,7 @@ def test_every_one_with_discrete_actions_is_a_problem(name):
     assert problem.horizon == limit
 
 
-def test_there_are_those_that_the_paper_of_record_lists():
+def test_the_environments_of_toy_text_and_classic_control_are_there():
     assert {"FrozenLake-v1", "Taxi-v4", "CliffWalking-v1", "Blackjack-v1", "CartPole-v1", "Acrobot-v1"} <= {*DISCRETE}
 
 
@@ -135,7 +135,7 @@ def test_coordinates_of_the_tables():
 )
 @pytest.mark.parametrize("seed", range(5))
 def test_tensorplan_is_optimal_with_few_queries(name, options, most, seed):
-    """rlberry's MBQVI, with global access, needs 260 on the first."""
+    """Who learns the table of the first, with global access, asks 256 times."""
     problem = tp.from_gym(name, features="realizing5", seed=seed, **options)
     episode = tp.run(problem, tp.TensorPlan(), seed=seed).episodes[0]
     assert episode.certificate.status == "certified"
@@ -255,6 +255,10 @@ def test_the_bound_of_a_table_is_read_off_its_solution():
     problem = tp.from_gym("FrozenLake-v1", features="onehot", horizon=None, discount=0.9)
     values = [problem.optimal_value(s) for s in range(16)]
     assert problem.bound == pytest.approx(1.2 * np.linalg.norm(np.array(values)[list(reached(problem))]))
+    pairs = tp.from_gym("FrozenLake-v1", features="onehot", horizon=None, discount=0.9, values="q")
+    solution = pairs.solution
+    rows = [[solution.action_value(s, a, 0) for a in range(4)] for s in reached(pairs)]
+    assert pairs.bound == pytest.approx(1.2 * np.linalg.norm(rows))
 
 
 def reached(problem):
@@ -306,10 +310,10 @@ class Walk(gymnasium.Env):
         (lambda: 3, {}, r"the function must give a gymnasium.Env, got int"),
         (lambda: 1 / 0, {}, r"the function that makes the environment raised ZeroDivisionError: division by zero"),
         ("FrozenLake-v1", {"get_state": id}, r"give both get_state and set_state, or neither"),
-        ("FrozenLake-v1", {"features": "realizingx"}, r"unknown"),
-        ("FrozenLake-v1", {"features": "pol2"}, r"pol"),
-        ("FrozenLake-v1", {"values": "w"}, r"values"),
-        ("CartPole-v1", {"deterministic": True, "features": "onehot", "bound": 1}, r"onehot"),
+        ("FrozenLake-v1", {"features": "realizingx"}, r"unknown feature map 'realizingx'"),
+        ("FrozenLake-v1", {"features": "pol2"}, r"unknown feature map 'pol'; did you mean 'poly'\?"),
+        ("FrozenLake-v1", {"values": "w"}, r"values must be one of v, q, got 'w'"),
+        ("CartPole-v1", {"features": "onehot", "bound": 1}, r"'onehot' needs a frame of whole numbers"),
         ("Blackjack-v1", {"deterministic": True, "bound": 1}, r"Blackjack-v1 is not deterministic: step .*other"),
         ("FrozenLake-v1", {"deterministic": True}, r"is not deterministic: its transition table has several outcomes"),
         ("Taxi-v4", {"reward_range": (0, 1)}, r"rewards of Taxi-v4 go from -10 to 20, not reward_range=\(0, 1\)"),

@@ -273,12 +273,11 @@ class Opened:
         )
 
     def _warn_where_states_look_alike(self, moments: Sequence[Moment], keys: Sequence[Any]) -> None:
-        first: dict[bytes, tuple[Any, Any]] = {}
+        first: dict[bytes, Any] = {}
         for moment, key in zip(moments, keys, strict=True):
             if key is None:
                 continue
-            known, _ = first.setdefault(self.view.point(moment.observation).tobytes(), (key, moment))
-            if known != key:
+            if first.setdefault(self.view.point(moment.observation).tobytes(), key) != key:
                 warnings.warn(
                     f"the observation of {self.name} is not its state: {moment.observation} was seen in different "
                     "states; plans use the whole state, features only what is observed",
