@@ -1,4 +1,4 @@
-"""The hard MDPs with a formula as printed; the numbers are those of the errata in ``docs/paper_map.md``."""
+"""The MDPs of the limits with a formula as printed; the numbers are those of the errata in ``docs/paper_map.md``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fractions import Fraction
 from tensorplan.core import END
 from tensorplan.hypercube import distance
 from tensorplan.lab.verify_hard import _powers
+from tensorplan.problems.exponential import ExponentialMDP
 from tensorplan.problems.hard import HardMDP
 from tensorplan.problems.hard_features import HardFeature, HardRows
 
@@ -109,3 +110,17 @@ class Thirteen(HardMDP):
         done = not (state.weights ^ self.secret) & ~state.fixed
         undefined = self.reachable(state) and done and state.fixed.bit_count() != state.flips
         return None if undefined else super().policy(state)
+
+
+class PrintedStages(ExponentialMDP):
+    """The lecture notes' (2/3)^{h-1}, h from 0, with the same c_{H-1}.
+
+    The last means are (2/3)^H (1/2 + (9/4) σ <u_a, u_{a*}>)/3.
+    """
+
+    def shrink(self, stage):
+        return (self.number(2) / 3) ** (stage - 1)
+
+    def offset(self, stage):
+        last = (self.number(2) / 3) ** self.horizon / 2
+        return last + sum(self.number(5) / 8 * self.shrink(h) for h in range(stage + 1, self.horizon))

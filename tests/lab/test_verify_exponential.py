@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from printed_errors import PrintedStages
 
 from tensorplan.core import BadInput
 from tensorplan.lab import verify_constant_gap as gap
@@ -75,17 +76,6 @@ def test_the_smallest_of_all():
 # ------------------------------------------------------------------------------------------------------ errors
 
 
-class Printed(ExponentialMDP):
-    """The stage index of the lecture notes, (2/3)^{h-1} with h from 0."""
-
-    def shrink(self, stage):
-        return (self.number(2) / 3) ** (stage - 1)
-
-    def offset(self, stage):
-        last = (self.number(2) / 3) ** self.horizon / 2
-        return last + sum(self.number(5) / 8 * self.shrink(h) for h in range(stage + 1, self.horizon))
-
-
 class Longer(ExponentialMDP):
     """Features that are a little too long below the root."""
 
@@ -144,7 +134,7 @@ class Doubled(ExponentialMDP):
 
 
 BROKEN = [
-    (Printed, {exp.NORMS, exp.REWARDS, exp.SILENT}),
+    (PrintedStages, {exp.NORMS, exp.REWARDS, exp.SILENT}),
     (Longer, {exp.PHI_Q, exp.FORMS}),
     (Knowing, {exp.BLIND, exp.NORMS, exp.FORMS}),
     (Talkative, {exp.PHI_Q, exp.SILENT, exp.BELLMAN, exp.FORMULAS, exp.GAP}),

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from printed_errors import PrintedStages
 
 import tensorplan as tp
 from tensorplan.access import GlobalAccess
@@ -131,23 +132,12 @@ def test_features_do_not_depend_on_the_secret():
     assert not np.array_equal(one.theta, two.theta)
 
 
-class Printed(ExponentialMDP):
-    """(2/3)^{h-1}, with the same c_{H-1}: the last means are (2/3)^H (1/2 + (9/4) σ <u_a, u_{a*}>)/3."""
-
-    def shrink(self, stage):
-        return (self.number(2) / 3) ** (stage - 1)
-
-    def offset(self, stage):
-        last = (self.number(2) / 3) ** self.horizon / 2
-        return last + sum(self.number(5) / 8 * self.shrink(h) for h in range(stage + 1, self.horizon))
-
-
 def test_the_printed_stage_index_makes_rewards_negative():
     signs = np.ones((3, 8), dtype=np.int8)
     signs[1, 5:] = -1
     signs[2, [0, 1, 2, 7]] = -1
     assert [dot(signs, *pair) for pair in ((0, 1), (1, 2), (0, 2))] == [2, -2, 0]
-    for cls, mean in ((ExponentialMDP, Fraction(1, 54)), (Printed, Fraction(-1, 108))):
+    for cls, mean in ((ExponentialMDP, Fraction(1, 54)), (PrintedStages, Fraction(-1, 108))):
         mdp = cls(signs, 2, 2, number=Fraction)
         assert mdp.scale((0,), 1) == 1  # above 8/9
         assert mdp.mean_reward((0,), 1) == mean
