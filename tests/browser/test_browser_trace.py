@@ -41,7 +41,7 @@ def current(page):
 def until(page, part, pattern):
     from playwright.sync_api import expect
 
-    expect(page.locator(part)).to_have_text(re.compile(pattern), timeout=10_000)
+    expect(page.locator(part)).to_have_text(re.compile(pattern), timeout=60_000)
 
 
 @pytest.mark.parametrize(
