@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import argparse
 import math
-import random
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 import gymnasium
-import mcts
 import numpy as np
 
 import tensorplan as tp
+from benchmarks.packages import DEPTH, Mcts, Mctx
 from tensorplan.lab.stats import student
 from tensorplan.problems.tabular import TabularMDP, TabularValues, solve_tabular
 
@@ -31,9 +31,6 @@ STEPS, ROUNDS = 2_000, 100
 SEEDS = 10
 FEW = 3
 """Seeds of planners that take more than seconds for an episode."""
-
-DEPTH = 100
-"""Steps at most of a simulation of UCT, ours and the package's."""
 
 
 # ------------------------------------------------------------------------------------- throughput
@@ -124,63 +121,6 @@ def _contestants(raw: Raw) -> tuple[Callable[[], None], Callable[[], None]]:
 # ----------------------------------------------------------------------------------------- rivals
 
 
-class Walk:
-    """A simulation in the terms of the package ``mcts``, behind the same meter as the others."""
-
-    __slots__ = ("access", "left", "node", "total", "weight")
-
-    def __init__(self, access: tp.Access, node: Any, left: int, total: float, weight: float) -> None:
-        self.access, self.node, self.left, self.total, self.weight = access, node, left, total, weight
-
-    def getCurrentPlayer(self) -> int:  # noqa: N802
-        """The only player."""
-        return 1
-
-    def getPossibleActions(self) -> range:  # noqa: N802
-        """All of them."""
-        return range(self.access.actions)
-
-    def takeAction(self, action: int) -> Walk:  # noqa: N802
-        """One query."""
-        reward, following = self.access.query(self.node, action)[0]
-        total = self.total + self.weight * reward
-        return Walk(self.access, following, self.left - 1, total, self.weight * self.access.discount)
-
-    def isTerminal(self) -> bool:  # noqa: N802
-        """Whether the episode, or the simulation, is over."""
-        return self.node is tp.END or self.left == 0
-
-    def getReward(self) -> float:  # noqa: N802
-        """The return of the simulation."""
-        return self.total
-
-
-@dataclass(frozen=True)
-class Package:
-    """The package ``mcts`` 1.0.4 as a planner; ``exploration`` in units of the returns."""
-
-    iterations: int
-    exploration: float
-
-    def begin(self, access: tp.Access, rng: np.random.Generator) -> tp.Policy:
-        """Start an episode."""
-        random.seed(int(rng.integers(2**32)))
-        return PackagePolicy(access, self)
-
-
-@dataclass(frozen=True)
-class PackagePolicy:
-    """See Package."""
-
-    access: tp.Access
-    config: Package
-
-    def act(self, node: tp.Node) -> int:
-        """A search from scratch, as the package has it."""
-        search = mcts.mcts(iterationLimit=self.config.iterations, explorationConstant=self.config.exploration)
-        return int(search.search(Walk(self.access, node, DEPTH, 0.0, 1.0)))
-
-
 @dataclass(frozen=True)
 class Model:
     """Ask every pair so many times, and take the table of the frequencies at its word."""
@@ -264,7 +204,9 @@ def rivals() -> None:
         for depth in (4, 8, case.deep):
             _row(f"sparse sampling, depth {depth}", case, tp.SparseSampling(width=1, depth=depth), SEEDS)
         for iterations in case.iterations:
-            _row(f"mcts 1.0.4, {iterations:,} iterations", case, Package(iterations, case.exploration), FEW)
+            _row(f"mcts 1.0.4, {iterations:,} iterations", case, Mcts(iterations, case.exploration), FEW)
+        for simulations in (100, 1000):
+            _row(f"mctx {version('mctx')}, {simulations:,} simulations", case, Mctx(simulations), FEW)
         _row("the table, learnt (global access)", case, Model(1), SEEDS)
 
 
