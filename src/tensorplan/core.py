@@ -110,8 +110,10 @@ class MDP(Protocol):
     """A fixed-horizon or terminating Markov decision process, as a simulator (Assumption 1).
 
     An MDP may also declare ``reward_range`` (default ``(0.0, 1.0)``), ``deterministic_transitions`` and
-    ``deterministic_rewards`` (default False).  Dynamics depend on the state alone: where they change
-    with the stage, the state carries its stage.  After ``horizon`` steps the process is at ``END``.
+    ``deterministic_rewards`` (default False), and ``return_range``, where every return, from every state on, is known
+    to be in a smaller range than rewards and steps allow: a single prize is worth 1, however long the way.  Dynamics
+    depend on the state alone: where they change with the stage, the state carries its stage.  After ``horizon`` steps
+    the process is at ``END``.
     """
 
     @property
@@ -183,6 +185,8 @@ class Problem:
     horizon: int | None = field(init=False)
     actions: int = field(init=False)
     reward_range: tuple[float, float] = field(init=False)
+    declared_returns: tuple[float, float] | None = field(init=False)
+    """The MDP's ``return_range``, where it has one."""
     deterministic_transitions: bool = field(init=False)
     deterministic_rewards: bool = field(init=False)
 
@@ -203,17 +207,20 @@ class Problem:
             raise ProblemError(f"{where}: the horizon must be a positive whole number or None, got {horizon!r}")
         if not (_is_whole(mdp.actions) and mdp.actions > 0):
             raise ProblemError(f"{where}: the number of actions must be a positive whole number, got {mdp.actions!r}")
-        reward_range = getattr(mdp, "reward_range", (0.0, 1.0))
-        try:
-            low, high = (float(x) for x in reward_range)
-        except (TypeError, ValueError):
-            low, high = math.nan, math.nan
+        rewards, returns = getattr(mdp, "reward_range", (0.0, 1.0)), getattr(mdp, "return_range", None)
+        low, high = _two_numbers(rewards)
         if not -math.inf < low <= high < math.inf:
-            raise ProblemError(f"{where}: reward_range must be two finite numbers (low, high), got {reward_range!r}")
+            raise ProblemError(f"{where}: reward_range must be two finite numbers (low, high), got {rewards!r}")
+        least, most = (0.0, 0.0) if returns is None else _two_numbers(returns)
+        if not -math.inf < least <= 0 <= most < math.inf:
+            raise ProblemError(
+                f"{where}: return_range must be two finite numbers (low, high) with 0 between them, got {returns!r}"
+            )
         fix(self, "bound", float(self.bound))
         fix(self, "horizon", None if horizon is None else int(horizon))
         fix(self, "actions", int(mdp.actions))
         fix(self, "reward_range", (low, high))
+        fix(self, "declared_returns", None if returns is None else (least, most))
         fix(self, "deterministic_transitions", bool(getattr(mdp, "deterministic_transitions", False)))
         fix(self, "deterministic_rewards", bool(getattr(mdp, "deterministic_rewards", False)))
 
@@ -241,9 +248,13 @@ class Problem:
         """Where a step from ``stage`` to ``following`` leads: END after the last stage."""
         return END if self.next_stage(stage) == self.horizon else following
 
-    def return_range(self, stage: int = 0) -> tuple[float, float]:
-        """The range of the return from ``stage`` on, early END included."""
-        return return_range(self.reward_range, self.horizon, stage, self.discount)
+    def return_range(self, stage: int = 0, discount: float | None = None) -> tuple[float, float]:
+        """The range of the return from ``stage`` on, early END included, with the problem's discount or another one."""
+        gamma = self.discount if discount is None else discount
+        low, high = return_range(self.reward_range, self.horizon, stage, gamma)
+        if self.declared_returns is None or gamma != self.discount:
+            return low, high
+        return max(low, self.declared_returns[0]), min(high, self.declared_returns[1])
 
     def state_features(self, state: State, stage: int) -> Array:
         """φ_v(state), checked: (d,), finite, norm <= 1; zero at END."""
@@ -533,6 +544,15 @@ def _values(name: str, phi: Features, state: State, stage: int, read: Callable[[
 
 def _floats(x: Any) -> Array:
     return np.array(x, dtype=np.float64)
+
+
+def _two_numbers(x: Any) -> tuple[float, float]:
+    """The two numbers that x is, or not numbers."""
+    try:
+        low, high = (float(each) for each in x)
+    except (TypeError, ValueError):
+        return math.nan, math.nan
+    return low, high
 
 
 def _is_whole(x: object) -> bool:

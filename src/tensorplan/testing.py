@@ -29,9 +29,9 @@ TOLERANCE = 1e-7
 def check_problem(problem: Problem, *, episodes: int = 20, max_steps: int = 200, seed: int = 0) -> int:
     """The number of states visited in random episodes, after checking all that the problem promises there.
 
-    Features (shape, finite, norm, the same twice), rewards in their range, declared determinism, ``step_batch`` against
-    ``step``, and where the problem knows them: Bellman's equation for its deterministic steps, and
-    <φ, θ*> = v*, q* within eta, ‖θ*‖ <= B.
+    Features (shape, finite, norm, the same twice), rewards and returns in their range, declared determinism,
+    ``step_batch`` against ``step``, and where the problem knows them: Bellman's equation for its deterministic steps,
+    and <φ, θ*> = v*, q* within eta, ‖θ*‖ <= B.
     """
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2)]
     world, twin = streams
@@ -41,16 +41,20 @@ def check_problem(problem: Problem, *, episodes: int = 20, max_steps: int = 200,
     visited = 0
     for _ in range(episodes):
         state, stage, steps = problem.mdp.start(world), 0, 0
+        played = []
         while state is not END and steps < max_steps:
             _check_features(problem, state, stage)
             _check_values(problem, state, stage)
             for action in range(problem.actions):
                 _check_step(problem, state, stage, action, world, twin)
             action = int(world.integers(problem.actions))
-            _, following = draw(problem, state, stage, action, world)
+            reward, following = draw(problem, state, stage, action, world)
+            played.append((state, stage, reward))
             state, stage = problem.arrive(following, stage), problem.next_stage(stage)
             steps += 1
             visited += 1
+        if state is END:
+            _check_returns(problem, played)
     return visited
 
 
@@ -62,6 +66,19 @@ def _check_features(problem: Problem, state: Any, stage: int) -> None:
         first, again = features(state, stage), features(state, stage)
         if not np.array_equal(first, again):
             raise ProblemError(f"{name}(state={state!r}, stage={stage}) gives different features when called again")
+
+
+def _check_returns(problem: Problem, played: list[tuple[Any, int, float]]) -> None:
+    total = 0.0
+    for state, stage, reward in reversed(played):
+        total = reward + problem.discount * total
+        low, high = problem.return_range(stage)
+        slack = TOLERANCE * max(1.0, abs(total))
+        if not low - slack <= total <= high + slack:
+            raise ProblemError(
+                f"problem {problem.name!r} declares returns in [{low:g}, {high:g}], and from state={state!r}, "
+                f"stage={stage} an episode had {total:g}"
+            )
 
 
 def _check_values(problem: Problem, state: Any, stage: int) -> None:

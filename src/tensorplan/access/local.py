@@ -32,7 +32,6 @@ from tensorplan.core import (
     Trail,
     Vectorised,
     Walk,
-    return_range,
 )
 from tensorplan.problems.simulate import (
     check_reward,
@@ -171,7 +170,7 @@ class LocalAccess:
 
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
         """The range of the return from ``stage`` on, with the problem's discount or another one."""
-        return return_range(self.reward_range, self.horizon, stage, self.discount if discount is None else discount)
+        return self._problem.return_range(stage, discount)
 
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
         """n samples of (reward, next) at a node issued before, charged as n queries."""

@@ -72,6 +72,7 @@ class ReplicatedMDP:
         self.horizon = mdp.horizon
         self.actions = mdp.actions
         self.reward_range = getattr(mdp, "reward_range", (0.0, 1.0))
+        self.return_range = getattr(mdp, "return_range", None)
         self.deterministic_transitions = bool(getattr(mdp, "deterministic_transitions", False))
         self.deterministic_rewards = bool(getattr(mdp, "deterministic_rewards", False))
         self.calls = 0

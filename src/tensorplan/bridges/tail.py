@@ -39,7 +39,7 @@ class TailMDP:
         self.mdp, self.state = problem.mdp, state
         self.horizon = problem.horizon - first
         self.actions = problem.actions
-        self.reward_range = problem.reward_range
+        self.reward_range, self.return_range = problem.reward_range, problem.declared_returns
         self.deterministic_transitions = problem.deterministic_transitions
         self.deterministic_rewards = problem.deterministic_rewards
         mdp: Any = problem.mdp

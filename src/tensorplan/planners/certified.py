@@ -7,7 +7,7 @@
         if upper - lower <= δ/2: π acts
         otherwise measure visited states where all l_a(θ) are negative, and add T1-T3 for them
 
-Why it is δ-sound.  Let ζ = δ/(2 · range of returns).
+Why it is δ-sound.  Let ζ = δ/(2 · range of returns), or 0.05 where that is less: nobody wants to hear "perhaps".
 
 (i) With probability at least 1 - ζ/2 all rows hold for θ*.  The i-th measurement has confidence 1 - ζ/(2i(i+1)): its
 state and its number of samples are fixed before they are drawn, and R + γ <φ(S'), θ*> has a known range, so
@@ -20,7 +20,7 @@ action at states that are not there.  So its returns are independent and identic
 returns of the σ-th policy has confidence 1 - ζ/(2σ(σ+1)j(j+1)): all lower bounds hold with probability 1 - ζ/2.
 
 (iii) The policy that acts is π, with the same table and fresh samples, so its value is the one that was bounded.
-Altogether E[return] >= v*(s0) - δ/2 - ζ · range = v*(s0) - δ.
+Altogether E[return] >= v*(s0) - δ/2 - ζ · range >= v*(s0) - δ.
 
 Why it makes progress.  <φ(s0), θ> - v^π(s0) = -E Σ_t γ^t l_{A_t}(θ; S_t): a gap that does not close comes from visited
 states where l is negative, and measuring them well enough excludes θ.
@@ -44,7 +44,7 @@ from tensorplan.intervals import bernstein_radius, empirical_bernstein, hoeffdin
 from tensorplan.optimism import Solution
 from tensorplan.planners.approx_td import Moments, sample_moments
 from tensorplan.planners.exact import ROUNDING
-from tensorplan.planners.refute import refutation
+from tensorplan.planners.refute import believable, refutation
 from tensorplan.planners.sol import Place, Sol
 from tensorplan.planners.trace import Trace, Watch
 
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
 SAMPLES = 16
 """n2 at first: samples per action at a state that is not in the table."""
+
+DOUBT = 0.05
+"""The largest failure probability, however large δ is."""
 
 PILOT = 32
 """Episodes that show where a new θ leads; samples of a state that show how large a violation is."""
@@ -146,7 +149,7 @@ class CertifiedPolicy:
         self.delta = config.accuracy(access)
         low, high = self._range(0)
         self.upper, self.lower = min(high, access.bound + config.eta), low
-        self.zeta = self.delta / (2 * (high - low))
+        self.zeta = min(self.delta / (2 * (high - low)), DOUBT)
         self.steps = self._length()
         visits = math.fsum(config.discount**t for t in range(self.steps))
         self.goal = self.delta / 2 + config.eta + self._excused * visits
@@ -299,7 +302,7 @@ class CertifiedPolicy:
         """The return of an episode that is at a node; where little is left it is cut, and counts as the least."""
         while node is not END:
             if time == self.steps:
-                return total + weight * self._range(time)[0]
+                return max(total + weight * self._range(time)[0], self._range(0)[0])
             key = _key(node)
             action = self._choose(policy, node, key, visits)
             visits.meet(node, key, weight, action)
@@ -307,7 +310,7 @@ class CertifiedPolicy:
             reward, node = self.access.query(node, action)[0]
             total += weight * reward
             weight, time = weight * self.config.discount, time + 1
-        return total
+        return believable(self.access, total, self.config.discount)
 
     def _suspicious(self, returns: list[float], mean: float) -> bool:
         """Whether more seems to be collected than can be had, which more episodes would prove."""
@@ -433,7 +436,7 @@ class CertifiedPolicy:
         return min(radii) + rounding
 
     def _width(self, stage: int) -> float:
-        """The length of the range of R + γ <φ(S'), θ*>, where it is random."""
+        """The length of the range of R + γ <φ(S'), θ*>, where it is random: R + γ v*(S') is an expected return, too."""
         access, width = self.access, 0.0
         if not (access.deterministic_rewards and access.deterministic_transitions):  # R may depend on S'
             width += access.reward_range[1] - access.reward_range[0]
@@ -441,7 +444,8 @@ class CertifiedPolicy:
             low, high = self._range(stage if access.horizon is None else stage + 1)
             low, high = max(low - self.sol.eta, -access.bound), min(high + self.sol.eta, access.bound)
             width += self.config.discount * (high - low)
-        return width
+        low, high = self._range(stage)
+        return min(width, high - low + 2 * self.config.discount * self.sol.eta)
 
     # ------------------------------------------------------------------ asking
 

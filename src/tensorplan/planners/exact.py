@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorplan.core import END, Access, Array, BudgetSpent, Certificate, Node, Refused
-from tensorplan.planners.refute import refutation
+from tensorplan.planners.refute import believable, refutation
 from tensorplan.planners.sol import Place, Sol
 from tensorplan.planners.trace import Trace, Watch
 
@@ -272,8 +272,10 @@ class ExactPolicy:
         low = rollout.total
         if rollout.loop is not None:
             low = self._around(rollout)
-        elif rollout.last is not None:
+        if rollout.loop is None and rollout.last is not None:
             low += rollout.weight * self._range(rollout.last.place.stage)[0]
+        else:
+            believable(self.access, low, self.config.discount)
         if low > self.lower or not self.path:
             self.lower = max(self.lower, low)
             self.path, self.loop = [action for _, action in rollout.steps], rollout.loop

@@ -164,7 +164,8 @@ class Session:
             config = replace(config, discount=gamma)
         if mode == "paper":
             return PaperPolicy(config, access)
-        facts = (access.horizon, access.actions, access.dimension, access.bound, access.reward_range)
+        ranges = access.reward_range, access.return_range(0)
+        facts = (access.horizon, access.actions, access.dimension, access.bound, ranges)
         if self._facts not in (None, (access.problem_name, *facts)):
             raise BadInput(f"this session is for another problem than {access.problem_name!r}: begin a new one")
         self._facts = (access.problem_name, *facts)

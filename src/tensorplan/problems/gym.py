@@ -36,6 +36,7 @@ def from_gym(
     bound: float | None = None,
     scale: float = 1.0,
     reward_range: tuple[float, float] | str | None = None,
+    return_range: tuple[float, float] | None = None,
     deterministic: bool | None = None,
     restore: str = "auto",
     get_state: Callable[[Any], Any] | None = None,
@@ -53,8 +54,10 @@ def from_gym(
     exact solution, a benchmark device.  ``values``: "v" makes them φ_v; "q" makes φ_q, a block per action.
     ``horizon``: a number of steps; "limit" takes the environment's time limit; None ignores it.  ``bound``: B; where
     there is a table it is read off the exact solution if not given.  ``reward_range``: (low, high), or "probe" to try
-    random episodes; known for tables and classic control.  ``deterministic``: found out if not given.  ``restore``:
-    one of "table", "attributes", "deepcopy"; or give ``get_state(env)`` and ``set_state(env, state)``.
+    random episodes; known for tables and classic control.  ``return_range``: the same for returns, from every state on,
+    where they are known to be in a smaller range than rewards and steps allow, as (0, 1) with a single prize; it saves
+    queries where chance is involved.  ``deterministic``: found out if not given.  ``restore``: one of "table",
+    "attributes", "deepcopy"; or give ``get_state(env)`` and ``set_state(env, state)``.
     """
     try:
         from tensorplan.problems.gym_mdp import Opened
@@ -75,6 +78,7 @@ def from_gym(
         functions=None if get_state is None or set_state is None else (get_state, set_state),
         seed=whole("seed", seed, 0),
     )
+    mdp.return_range = return_range
     if (d := realizing(features)) is None:
         return _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
     if not isinstance(mdp, TabularMDP):

@@ -54,6 +54,9 @@ Captured = Held | Nameless
 class GymMDP:
     """An environment that is put into the state of each query."""
 
+    return_range: tuple[float, float] | None = None
+    """See :class:`tensorplan.core.MDP`."""
+
     def __init__(
         self,
         env: Any,

@@ -51,6 +51,7 @@ class Put(TabularMDP):
         if not largest:
             raise BadInput(f"the put never pays: no price of the tree is below the strike of {strike:g}")
         super().__init__([*transitions, None], rewards, horizon=dates, reward_range=(0.0, largest))
+        self.return_range = (0.0, largest)  # it is exercised once
 
     def european(self) -> tuple[Array, ...]:
         """The value of exercising on the last day only, in today's money, for each date."""

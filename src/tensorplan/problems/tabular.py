@@ -41,6 +41,9 @@ class TabularMDP:
     states of stage 0.
     """
 
+    return_range: tuple[float, float] | None = None
+    """See :class:`tensorplan.core.MDP`."""
+
     def __init__(
         self,
         transitions: Any,
