@@ -72,6 +72,9 @@ CHEAP = 2_000
 SHARPNESS = 2.0
 """A state is measured until its violation is this many radii."""
 
+PATIENCE = 32
+"""A measurement that takes so many times the samples of a finer table waits for that."""
+
 CUTS = 50
 """Rounds per optimistic step in which ranges of values that θ breaks are added."""
 
@@ -333,28 +336,33 @@ class CertifiedPolicy:
 
     def _measure(self, found: Solution, theta: Array, visits: Visits) -> list[Estimate]:
         """Measure the states that say most against θ for their price; those that exclude it."""
-        scored = []
+        scored, alpha = [], self._share(self.memory.measurements + 1)
         for estimate, weight in self._visited(visits):
             size = estimate.violation(theta) - self._excused
             if size > self._least:
-                price = self._width(estimate.place.stage) ** 2 / size**2
-                scored.append((weight * size / price if price else math.inf, estimate))
-        if not scored:
-            self._sharpen(found)
-        scored.sort(key=lambda pair: -pair[0])
-        few = [e for score, e in scored[: max(2, self.sol.dimension // 2)] if score >= scored[0][0] / 8]
+                price = self._enough(estimate, size / SHARPNESS, alpha)
+                scored.append((weight * size / price, price, estimate))
+        scored.sort(key=lambda entry: -entry[0])
+        finer = sum(max(0, 2 * self.samples - estimate.moments.n) for estimate, _ in self._visited(visits))
+        if not scored or scored[0][1] > PATIENCE * finer > 0:
+            self._sharpen(found, visits)
+            return []
+        few = [e for score, _, e in scored[: max(2, self.sol.dimension // 2)] if score >= scored[0][0] / 8]
         return [estimate for estimate in few if self._excludes(estimate, theta)]
 
-    def _sharpen(self, found: Solution) -> None:
-        """Nothing says anything against θ.
+    def _sharpen(self, found: Solution, visits: Visits) -> None:
+        """Nothing says anything against θ, or only what is dear to prove.
 
         Either the search stopped before it found a θ that promises what its bound allows, and has to go on for longer;
-        or the table is too coarse to act well, or to see why θ is wrong.
+        or the table is too coarse to act well, or to see why θ is wrong: the largest of noisy l_a is too large.
         """
         if found.status == "limit" and found.bound - found.value > self.goal / 2:
             self.nodes *= 2
-        else:
-            self.samples *= 2
+            return
+        self.samples *= 2
+        for estimate, _ in self._visited(visits):
+            if estimate.moments.n < self.samples:
+                estimate.moments.add(self._sample(estimate, self.samples - estimate.moments.n))
 
     @property
     def _least(self) -> float:
@@ -370,7 +378,8 @@ class CertifiedPolicy:
         """Measure a state until T1-T3 exclude θ there; False if the violation turns out to be negligible."""
         sharpness = SHARPNESS
         while True:
-            alpha = self._share()
+            self.memory.measurements += 1
+            alpha = self._share(self.memory.measurements)
             n = self._plan_samples(estimate, theta, sharpness, alpha)
             if n is None:
                 return False
@@ -378,11 +387,13 @@ class CertifiedPolicy:
                 return True
             sharpness *= 2
 
-    def _share(self) -> float:
-        """α of the next measurement, for each of its actions."""
-        self.memory.measurements += 1
-        i = self.memory.measurements
+    def _share(self, i: int) -> float:
+        """α of the i-th measurement, for each of its actions."""
         return self.zeta / (2 * i * (i + 1) * self.access.actions)
+
+    def _enough(self, estimate: Estimate, radius: float, alpha: float) -> int:
+        """Samples with which Hoeffding's radius is that small."""
+        return max(1, math.ceil(self._width(estimate.place.stage) ** 2 * math.log(2 / alpha) / (2 * radius**2)))
 
     def _plan_samples(self, estimate: Estimate, theta: Array, sharpness: float, alpha: float) -> int | None:
         """How many samples it takes to see the violation, None if there is none to speak of.
@@ -401,7 +412,7 @@ class CertifiedPolicy:
                 break
             moments.add(self._sample(estimate, moments.n))
         target = size / sharpness
-        n = math.ceil(width**2 * math.log(2 / alpha) / (2 * target**2))
+        n = self._enough(estimate, target, alpha)
         if n <= CHEAP:
             return n
         variance = max(self.sol.variance(moments.covariance(a), VARIANCE_NODES) for a in range(self.access.actions))
