@@ -242,27 +242,40 @@ class Ice:
     delta: float
     horizon: int | None = None
     discount: float = 1.0
+    bound: float | None = None
+    """B, where it is not read off the exact solution."""
+    prize: bool = True
+    """Whether it is said that there is a single one."""
 
     def problem(self) -> tp.Problem:
         """The problem."""
-        return tp.from_gym("FrozenLake-v1", features=self.features, horizon=self.horizon, discount=self.discount)
+        return tp.from_gym(
+            "FrozenLake-v1",
+            features=self.features,
+            horizon=self.horizon,
+            discount=self.discount,
+            bound=self.bound,
+            return_range=(0, 1) if self.prize else None,
+        )
 
 
 ICE = (
     Ice("realizing3", 0.2, horizon=20),
     Ice("realizing3", 0.1, horizon=20),
-    Ice("realizing3", 0.5, horizon=100),
-    Ice("realizing3", 0.4, discount=0.99),
+    Ice("realizing3", 0.3, horizon=100),
+    Ice("realizing3", 0.2, discount=0.99),
     Ice("onehot", 0.4, discount=0.99),
+    Ice("onehot", 0.4, discount=0.99, bound=4.0),
+    Ice("realizing3", 0.2, horizon=20, prize=False),
 )
 
 
 def slippery() -> None:
     print("certificates on FrozenLake 4x4, slippery: 3 seeds each")
-    print(f"  {'features':<11} {'horizon':>7} {'discount':>8} {'delta':>5} {'v*(s0)':>6}  bracket, queries and seconds")
+    print(f"  {'features':<11} {'H':>3} {'discount':>8} {'B':>4} {'delta':>5} {'v*(s0)':>6}  bracket, queries, seconds")
     for ice in ICE:
         problem = ice.problem()
-        head = f"{ice.features:<11} {ice.horizon or '':>7} {ice.discount:>8} {ice.delta:>5}"
+        head = f"{ice.features:<11} {ice.horizon or '':>3} {ice.discount:>8} {problem.bound:>4.2f} {ice.delta:>5}"
         cells = []
         for seed in range(3):
             (episode,) = tp.run(problem, tp.TensorPlan(delta=ice.delta), seed=seed, max_steps=MAX_STEPS).episodes

@@ -25,12 +25,12 @@ def rows(episodes: int, **planners: tp.Planner) -> Any:
     return table.lines[0].certificate
 
 
-problem = tp.from_gym("FrozenLake-v1", features="realizing3", horizon=20)
+problem = tp.from_gym("FrozenLake-v1", features="realizing3", horizon=20, return_range=(0, 1))
 print(f"v*(s0) = {problem.optimal_value(0):.3f}: one episode in five is at the goal in time, at best\n")
 print(f"{'':<15} {'return':<12} queries an episode")
-proof = rows(100, TensorPlan=tp.TensorPlan(delta=0.2))
+proof = rows(100, TensorPlan=tp.TensorPlan(delta=0.1))
 rows(60, UCT=tp.UCT(simulations=200), sparse_sampling=tp.SparseSampling(width=3, depth=8), random=tp.RandomPlanner())
 print(f"\nTensorPlan: {proof.status}, v*(s0) in {outwards(proof.lower, proof.upper)}")
 
-cheap: Any = tp.run(problem, tp.TensorPlan(delta=0.2, budget=100_000)).episodes[0].certificate
+cheap: Any = tp.run(problem, tp.TensorPlan(delta=0.1, budget=100_000)).episodes[0].certificate
 print(f"TensorPlan with 10^5 queries: {cheap.status}, v*(s0) in {outwards(cheap.lower, cheap.upper)}")

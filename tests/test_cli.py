@@ -51,7 +51,7 @@ def test_plan_passes_delta_on(cli):
     data = json.loads(out)
     assert data["planner"] == "TensorPlan(delta=1.5)"
     assert data["episodes"][0]["gap"] <= 0.75
-    assert data["episodes"][0]["certificate"]["failure"] == 0.15
+    assert data["episodes"][0]["certificate"]["failure"] == 0.05
 
 
 def test_a_trace_goes_to_a_file(cli, tmp_path):

@@ -7,7 +7,7 @@
         if upper - lower <= δ/2: π acts
         otherwise measure visited states where all l_a(θ) are negative, and add T1-T3 for them
 
-Why it is δ-sound.  Let ζ = δ/(2 · range of returns), or 0.05 where that is less: nobody wants to hear "perhaps".
+Why it is δ-sound.  Let ζ = δ/(2 · range of returns), and 0.05 at most, so that brackets can be relied on.
 
 (i) With probability at least 1 - ζ/2 all rows hold for θ*.  The i-th measurement has confidence 1 - ζ/(2i(i+1)): its
 state and its number of samples are fixed before they are drawn, and R + γ <φ(S'), θ*> has a known range, so
