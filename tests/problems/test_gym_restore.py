@@ -265,6 +265,21 @@ def test_what_cannot_be_controlled(kind, sentence):
     assert "\n" not in str(error.value)
 
 
+def test_a_single_global_draw_is_noticed(monkeypatch):
+    """NumPy's global generator changes its words after 624 draws only; before that it moves on in them."""
+    monkeypatch.setattr("tensorplan.problems.gym_verify.EPISODES", 1)
+    monkeypatch.setattr("tensorplan.problems.gym_verify.STEPS", 1)
+    before = np.random.get_state()
+    try:
+        np.random.seed(0)
+        np.random.random(10)
+        with pytest.raises(tp.BadInput, match="draws from a global random generator"):
+            opened(Global)
+    finally:
+        np.random.set_state(before)
+
+
+
 # ------------------------------------------------------------------------------------ whose random numbers
 
 
