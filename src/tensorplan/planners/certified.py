@@ -44,9 +44,10 @@ from tensorplan.intervals import bernstein_radius, empirical_bernstein, hoeffdin
 from tensorplan.optimism import Solution
 from tensorplan.planners.approx_td import Moments, sample_moments
 from tensorplan.planners.exact import ROUNDING
-from tensorplan.planners.refute import believable, refutation
+from tensorplan.planners.refute import refutation
 from tensorplan.planners.sol import Place, Sol
 from tensorplan.planners.trace import Trace, Watch
+from tensorplan.problems.simulate import believable
 
 if TYPE_CHECKING:
     from tensorplan.planners.tensorplan import TensorPlan
@@ -313,7 +314,7 @@ class CertifiedPolicy:
             reward, node = self.access.query(node, action)[0]
             total += weight * reward
             weight, time = weight * self.config.discount, time + 1
-        return believable(self.access, total, self.config.discount)
+        return believable(self.access.problem_name, total, self._range(0))
 
     def _suspicious(self, returns: list[float], mean: float) -> bool:
         """Whether more seems to be collected than can be had, which more episodes would prove."""
@@ -344,21 +345,20 @@ class CertifiedPolicy:
                 scored.append((weight * size / price, price, estimate))
         scored.sort(key=lambda entry: -entry[0])
         finer = sum(max(0, 2 * self.samples - estimate.moments.n) for estimate, _ in self._visited(visits))
+        if not scored and found.status == "limit" and found.bound - found.value > self.goal / 2:
+            self.nodes *= 2  # the search stopped before it found a θ that promises what its bound allows
+            return []
         if not scored or scored[0][1] > PATIENCE * finer > 0:
-            self._sharpen(found, visits)
+            self._sharpen(visits)
             return []
         few = [e for score, _, e in scored[: max(2, self.sol.dimension // 2)] if score >= scored[0][0] / 8]
         return [estimate for estimate in few if self._excludes(estimate, theta)]
 
-    def _sharpen(self, found: Solution, visits: Visits) -> None:
+    def _sharpen(self, visits: Visits) -> None:
         """Nothing says anything against θ, or only what is dear to prove.
 
-        Either the search stopped before it found a θ that promises what its bound allows, and has to go on for longer;
-        or the table is too coarse to act well, or to see why θ is wrong: the largest of noisy l_a is too large.
+        The table is too coarse to act well, or to see why θ is wrong: the largest of noisy l_a is too large.
         """
-        if found.status == "limit" and found.bound - found.value > self.goal / 2:
-            self.nodes *= 2
-            return
         self.samples *= 2
         for estimate, _ in self._visited(visits):
             if estimate.moments.n < self.samples:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorplan.core import END, Access, Array, BudgetSpent, Certificate, Node, Refused
-from tensorplan.planners.refute import believable, refutation
+from tensorplan.planners.refute import refutation
 from tensorplan.planners.sol import Place, Sol
 from tensorplan.planners.trace import Trace, Watch
+from tensorplan.problems.simulate import believable
 
 if TYPE_CHECKING:
     from tensorplan.planners.tensorplan import TensorPlan
@@ -275,7 +276,7 @@ class ExactPolicy:
         if rollout.loop is None and rollout.last is not None:
             low += rollout.weight * self._range(rollout.last.place.stage)[0]
         else:
-            believable(self.access, low, self.config.discount)
+            believable(self.access.problem_name, low, self._range(0))
         if low > self.lower or not self.path:
             self.lower = max(self.lower, low)
             self.path, self.loop = [action for _, action in rollout.steps], rollout.loop

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Access, NotRealizable, Policy, ProblemError
+from tensorplan.core import NotRealizable, Policy
 from tensorplan.optimism import Program, Search
 from tensorplan.planners.sol import Place, Sol
 
@@ -25,17 +25,6 @@ LARGEST = 1e6
 
 RESOLUTION = 1e-9
 """How far from a disjunction, relative to the ball, the optimiser counts as satisfying it."""
-
-
-def believable(access: Access, total: float, discount: float) -> float:
-    """A return from s0; one sentence where the problem declares that there is none such."""
-    low, high = access.return_range(0, discount)
-    slack = 1e-6 * (1 + abs(total))
-    if not low - slack <= total <= high + slack:
-        raise ProblemError(
-            f"problem {access.problem_name!r} declares returns in [{low:g}, {high:g}], and an episode had {total:g}"
-        )
-    return min(max(total, low), high)
 
 
 def refutation(sol: Sol, problem: str, eta: float, certainty: str, policy: Policy) -> NotRealizable:

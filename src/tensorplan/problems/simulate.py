@@ -71,3 +71,14 @@ def whole_action(action: Any, actions: int, state: State, stage: int) -> int:
 
 def _step(state: State, stage: int, action: int) -> str:
     return f"step(state={state!r}, action={action}) at stage {stage}"
+
+
+def believable(problem: str, total: float, declared: tuple[float, float], where: str = "") -> float:
+    """A return, within the range that the problem declares; one sentence where it is not."""
+    low, high = declared
+    slack = 1e-6 * (1 + abs(total))
+    if not low - slack <= total <= high + slack:
+        raise ProblemError(
+            f"problem {problem!r} declares returns in [{low:g}, {high:g}], and {where}an episode had {total:g}"
+        )
+    return min(max(total, low), high)
