@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from tensorplan.access.replicas import ReplicatedMDP
-from tensorplan.core import TensorplanError
+from tensorplan.errors import TensorplanError
 from tensorplan.lab.store import RunRow, Store
 from tensorplan.lab.suites import Suite
 from tensorplan.lab.sweeps import sweep

@@ -125,7 +125,116 @@ def test_an_error_carries_the_finished_episodes():
 
     with pytest.raises(tp.ProblemError, match=r"gave the reward 9\.0") as error:
         tp.run(tp.Problem(Fails(), lambda s, h: np.ones(1), bound=1.0), Script(lambda *_: 0), episodes=9)
-    assert len(error.value.run.episodes) == 2  # start 0 went to the dimension, 1 and 2 were played
+    *finished, broken = error.value.run.episodes  # start 0 went to the dimension, 1 and 2 were played
+    assert [e.stopped for e in finished] == ["end", "end"]
+    assert (broken.stopped, broken.start, broken.actions) == ("failed", 3, ())
+
+
+def test_a_failing_step_keeps_the_episode_with_its_queries():
+    class Fails(Walk):
+        def step(self, state, action, rng):
+            if state == 4:
+                raise OSError("no more map")
+            return 0.5, state + action
+
+    with pytest.raises(tp.ProblemError, match="raised OSError: no more map") as error:
+        tp.run(problem(Fails()), Script(lambda access, rng, node: len(access.query(node, 0, 3)) and 1))
+    (episode,) = error.value.run.episodes
+    assert (episode.stopped, episode.actions, episode.queries) == ("failed", (1, 1, 1, 1), (3, 3, 3, 3, 1))
+
+
+def test_a_start_that_raises_keeps_the_episodes_before():
+    draws = iter(range(100))
+
+    def start(rng):
+        if next(draws) == 3:
+            raise OSError("no map")
+        return 0
+
+    with pytest.raises(tp.ProblemError, match="raised OSError: no map") as error:
+        tp.run(problem(Walk(start=start)), tp.RandomPlanner(), episodes=9)
+    assert len(error.value.run.episodes) == 2  # the first draw went to the dimension
+
+
+def test_an_error_of_the_planner_keeps_the_episodes_before():
+    begun = []
+
+    def act(access, rng, node):
+        begun.append(node.stage)
+        return 1 if begun.count(0) < 3 else 1 / 0
+
+    with pytest.raises(ZeroDivisionError) as error:
+        tp.run(problem(), Script(act), episodes=9)
+    assert [e.stopped for e in error.value.run.episodes] == ["end", "end", "failed"]
+
+
+class Flaky(Walk):
+    """Every third call fails."""
+
+    calls = 0
+
+    def step(self, state, action, rng):
+        self.calls += 1
+        if self.calls % 3 == 0:
+            raise TimeoutError("the server is busy")
+        return 0.5, state + action
+
+
+def test_a_simulator_that_fails_now_and_then_can_be_asked_again():
+    act = Script(lambda access, rng, node: len(access.query(node, 0)) and 1)
+    with pytest.raises(tp.ProblemError, match=r"raised TimeoutError: the server is busy$"):
+        tp.run(problem(Flaky()), act)
+    (episode,) = tp.run(problem(Flaky(), retries=1), act).episodes
+    assert (episode.steps, episode.queries) == (6, (1,) * 6)  # a query that failed is charged once
+    broken = Walk(step=lambda state, action, rng: 1 / 0)
+    with pytest.raises(tp.ProblemError, match=r"raised ZeroDivisionError: division by zero \(tried 3 times\)"):
+        tp.run(problem(broken, retries=2), act)
+    with pytest.raises(tp.ProblemError, match="retries must be a whole number >= 0, got -1"):
+        problem(retries=-1)
+
+
+def test_the_window_closes_with_the_episode():
+    kept = []
+
+    def act(access, rng, node):
+        if len(kept) < 6:
+            kept.append((access, node))
+        elif kept[0][0] is not access:
+            with pytest.raises(tp.NotReached, match="the episode of this access object is over"):
+                kept[0][0].query(kept[0][1], 0)
+        return 1
+
+    run = tp.run(problem(), Script(act), episodes=2, budget=3)
+    assert [e.stopped for e in run.episodes] == ["end", "end"]
+
+
+def test_what_the_world_did_is_told():
+    told = []
+
+    class Listener(Script):
+        def observe(self, action, reward, node):
+            told.append((action, reward, node is tp.END))
+
+    tp.run(problem(), Listener(lambda *_: 1))
+    assert told == [(1, 0.5, False)] * 5 + [(1, 0.5, True)]
+
+
+def test_a_deterministic_episode_is_held_against_its_certificate():
+    class Boaster(Script):
+        certificate = tp.Certificate(4.0, 3.5, "certified")
+
+    mdp = Walk(deterministic_transitions=True, deterministic_rewards=True)
+    with pytest.raises(tp.ProblemError, match=r"earned 3, and its certificate promised 3\.5"):
+        tp.run(problem(mdp), Boaster(lambda *_: 1))
+    assert tp.run(problem(), Boaster(lambda *_: 1)).episodes[0].complete  # with chance it may earn less
+
+
+def test_an_mdp_that_declares_something_else_later_is_refused():
+    mdp = Walk()
+    task = problem(mdp)
+    mdp.horizon = 7
+    with pytest.raises(tp.ProblemError, match="its MDP declared horizon=6 when the problem was made, and declares 7"):
+        tp.run(task, tp.RandomPlanner())
 
 
 def test_start_is_checked():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput, shown
 from tensorplan.specs import call, literal, lookup, number, one_of, parse, suggestion, truth, whole
 
 
@@ -115,7 +115,7 @@ def test_whole_accepts_whole_numbers(value):
 def test_whole_refuses_the_rest(value):
     with pytest.raises(BadInput) as info:
         whole("n", value, 3, 4)
-    assert str(info.value) == f"n must be a whole number from 3 to 4, got {value!r}"
+    assert str(info.value) == f"n must be a whole number from 3 to 4, got {shown(value)}"
 
 
 def test_whole_without_an_upper_end():
@@ -135,7 +135,7 @@ def test_number_accepts_numbers(value):
 def test_number_refuses_the_rest(value):
     with pytest.raises(BadInput) as info:
         number("x", value, 0.0)
-    assert str(info.value) == f"x must be a number >= 0, got {value!r}"
+    assert str(info.value) == f"x must be a number >= 0, got {shown(value)}"
 
 
 def test_number_names_both_ends():

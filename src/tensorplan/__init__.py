@@ -9,8 +9,11 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "tensorplan.core": (
-        "END MDP Access BadInput BudgetSpent Certificate Episode Learner Node NotRealizable NotReached Outcome Planner "
-        "Policy Problem ProblemError Refused Run Sample TensorplanError Trail Walk"
+        "END MDP Access Certificate Episode Learner Node Outcome Planner Policy Problem Run Sample Trail Walk"
+    ),
+    "tensorplan.errors": (
+        "BadInput BudgetSpent CertificateError NotReached NotRealizable ProblemError ProgramError Refused "
+        "TensorplanError"
     ),
     "tensorplan.access": "GlobalAccess LocalAccess",
     "tensorplan.problems.tabular": "TabularMDP evaluate_tabular solve_tabular",
@@ -35,7 +38,6 @@ _WHERE = {
     "tensorplan.intervals": "Interval",
     "tensorplan.planners.registry": "make_planner",
     "tensorplan.loop": "run",
-    "tensorplan.optimism": "CertificateError ProgramError",
     "tensorplan.bridges.agent": "PlannerAgent",
     "tensorplan.bridges.gymnasium_env": "register_envs to_gym",
     "tensorplan.features": "FeatureMap Frame",
@@ -59,25 +61,27 @@ if TYPE_CHECKING:
     from tensorplan.core import END as END
     from tensorplan.core import MDP as MDP
     from tensorplan.core import Access as Access
-    from tensorplan.core import BadInput as BadInput
-    from tensorplan.core import BudgetSpent as BudgetSpent
     from tensorplan.core import Certificate as Certificate
     from tensorplan.core import Episode as Episode
     from tensorplan.core import Learner as Learner
     from tensorplan.core import Node as Node
-    from tensorplan.core import NotReached as NotReached
-    from tensorplan.core import NotRealizable as NotRealizable
     from tensorplan.core import Outcome as Outcome
     from tensorplan.core import Planner as Planner
     from tensorplan.core import Policy as Policy
     from tensorplan.core import Problem as Problem
-    from tensorplan.core import ProblemError as ProblemError
-    from tensorplan.core import Refused as Refused
     from tensorplan.core import Run as Run
     from tensorplan.core import Sample as Sample
-    from tensorplan.core import TensorplanError as TensorplanError
     from tensorplan.core import Trail as Trail
     from tensorplan.core import Walk as Walk
+    from tensorplan.errors import BadInput as BadInput
+    from tensorplan.errors import BudgetSpent as BudgetSpent
+    from tensorplan.errors import CertificateError as CertificateError
+    from tensorplan.errors import NotReached as NotReached
+    from tensorplan.errors import NotRealizable as NotRealizable
+    from tensorplan.errors import ProblemError as ProblemError
+    from tensorplan.errors import ProgramError as ProgramError
+    from tensorplan.errors import Refused as Refused
+    from tensorplan.errors import TensorplanError as TensorplanError
     from tensorplan.features import FeatureMap as FeatureMap
     from tensorplan.features import Frame as Frame
     from tensorplan.intervals import Interval as Interval
@@ -89,8 +93,6 @@ if TYPE_CHECKING:
     from tensorplan.lab.judge import judge as judge
     from tensorplan.lab.stats import query_cost as query_cost
     from tensorplan.loop import run as run
-    from tensorplan.optimism import CertificateError as CertificateError
-    from tensorplan.optimism import ProgramError as ProgramError
     from tensorplan.planners.baselines import Oracle as Oracle
     from tensorplan.planners.baselines import RandomPlanner as RandomPlanner
     from tensorplan.planners.bilin_ucb import BiLinUCB as BiLinUCB

@@ -99,7 +99,7 @@ def plan(
     as_json: bool,
 ) -> int:
     """Run a planner on a problem and show what it did."""
-    from tensorplan.core import NotRealizable, Refused
+    from tensorplan.errors import NotRealizable, Refused
     from tensorplan.lab.judge import exact_loss, exact_verdict, judge_run
     from tensorplan.lab.stats import query_cost
     from tensorplan.loop import run
@@ -427,7 +427,7 @@ def report(folder: str, out: str | None, as_json: bool) -> int:
 @as_json
 def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json: bool) -> int:
     """Run TensorPlan and write a page that steps through what it did, for a browser."""
-    from tensorplan.core import NotRealizable
+    from tensorplan.errors import NotRealizable
     from tensorplan.loop import run
     from tensorplan.planners.tensorplan import TensorPlan
     from tensorplan.problems.catalog import instance
@@ -485,7 +485,7 @@ def diagnose(env: str, values: str | None, budget: int, seed: int, as_json: bool
 
 
 def _whole_numbers(option: str, text: str) -> list[int]:
-    from tensorplan.core import BadInput
+    from tensorplan.errors import BadInput
 
     try:
         return [int(part) for part in text.split(",")]
@@ -495,7 +495,7 @@ def _whole_numbers(option: str, text: str) -> list[int]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
-    from tensorplan.core import TensorplanError
+    from tensorplan.errors import TensorplanError
 
     log = logging.getLogger("tensorplan")
     log.setLevel(logging.INFO)

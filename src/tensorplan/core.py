@@ -16,9 +16,17 @@ from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorplan.errors import BadInput, ProblemError, TensorplanError, raised, shown
+
 State = Any
 Array = NDArray[np.float64]
 Features = Callable[[State, int], Any]
+
+DECLARATIONS = (
+    *("horizon", "actions", "reward_range", "return_range"),
+    *("deterministic_transitions", "deterministic_rewards"),
+)
+"""What an MDP says about itself; all but the first two are optional."""
 
 NORM_SLACK = 1e-9
 """How far above 1 the norm of a feature may be (rounding)."""
@@ -49,58 +57,6 @@ class End:
 
 END = End()
 """⊥, where every episode ends: absorbing, without reward, with features zero."""
-
-
-# ------------------------------------------------------------------------------------------- errors
-
-
-class TensorplanError(Exception):
-    """The root of every error that the package raises on purpose; ``str(error)`` is one clear sentence.
-
-    ``run`` holds what was finished when the error ended a :func:`tensorplan.run`, else None.
-    """
-
-    run: Run | None = None
-
-
-class BadInput(TensorplanError, ValueError):
-    """An argument that cannot be used: an unknown name, a wrong type, a value out of its range."""
-
-
-class ProblemError(TensorplanError, ValueError):
-    """The problem broke its own contract: a feature, a reward, a declared determinism, a failing step."""
-
-
-class Refused(TensorplanError):
-    """The planner's conditions do not hold for this problem."""
-
-
-class NotRealizable(TensorplanError):
-    """What was measured contradicts realizability: no parameter in the ball agrees with all of it.
-
-    The loop plays the episode on with ``policy``, the best one found, before it raises this.
-    """
-
-    def __init__(
-        self, sentence: str, places: Sequence[tuple[int, State]], eta: float | None, bound: float | None, policy: Policy
-    ) -> None:
-        super().__init__(sentence)
-        self.places = tuple(places)
-        """(stage, state) of a set of states that cannot all be right."""
-        self.eta = eta
-        """The least misspecification that agrees with what was measured, to a hundredth; None if Ctrl-C ended the
-        search for it.  States that were not measured may need more."""
-        self.bound = bound
-        """The least B that agrees with what was measured, likewise; None also if no larger ball does."""
-        self.policy = policy
-
-
-class NotReached(TensorplanError, LookupError):
-    """A query at a node that this access object did not issue."""
-
-
-class BudgetSpent(TensorplanError):
-    """The query would go over the budget; nothing was asked."""
 
 
 # ------------------------------------------------------------------------------------------ the MDP
@@ -181,7 +137,11 @@ class Problem:
     theta: Array | None = field(default=None, kw_only=True, repr=False)
     eta: float = field(default=0.0, kw_only=True)
     discount: float = field(default=1.0, kw_only=True)
+    retries: int = field(default=0, kw_only=True)
+    """How often a ``step``, ``step_batch`` or ``start`` that raises is called again before it is an error."""
 
+    identity: object = field(init=False, repr=False)
+    """Tells this problem from any other, however alike, and says nothing about it: planners with a memory go by it."""
     horizon: int | None = field(init=False)
     actions: int = field(init=False)
     reward_range: tuple[float, float] = field(init=False)
@@ -216,6 +176,10 @@ class Problem:
             raise ProblemError(
                 f"{where}: return_range must be two finite numbers (low, high) with 0 between them, got {returns!r}"
             )
+        if not (_is_whole(self.retries) and self.retries >= 0):
+            raise ProblemError(f"{where}: retries must be a whole number >= 0, got {self.retries!r}")
+        fix(self, "identity", object())
+        fix(self, "_declared", _declarations(mdp))
         fix(self, "bound", float(self.bound))
         fix(self, "horizon", None if horizon is None else int(horizon))
         fix(self, "actions", int(mdp.actions))
@@ -223,6 +187,16 @@ class Problem:
         fix(self, "declared_returns", None if returns is None else (least, most))
         fix(self, "deterministic_transitions", bool(getattr(mdp, "deterministic_transitions", False)))
         fix(self, "deterministic_rewards", bool(getattr(mdp, "deterministic_rewards", False)))
+
+    def check_declarations(self) -> None:
+        """Raise where the MDP declares something else now than when the problem was made."""
+        before: dict[str, Any] = self._declared  # type: ignore[attr-defined]
+        for name, now in _declarations(self.mdp).items():
+            if now != before[name]:
+                raise ProblemError(
+                    f"problem {self.name!r}: its MDP declared {name}={shown(before[name])} when the problem was made, "
+                    f"and declares {shown(now)} now: make a new problem"
+                )
 
     @property
     def deterministic(self) -> bool:
@@ -237,7 +211,7 @@ class Problem:
         assert features is not None
         shape = _values(name, features, state, 0, np.shape)
         if not shape:
-            raise ProblemError(f"{name}(state={state!r}, stage=0) gave a single number, expected an array")
+            raise ProblemError(f"{_at(name, state, 0)} gave a single number, expected an array")
         return int(shape[-1])
 
     def next_stage(self, stage: int) -> int:
@@ -269,17 +243,17 @@ class Problem:
             raise BadInput(f"problem {self.name!r} has no {name}")
         if state is END:
             return np.zeros(shape)
-        where = f"{name}(state={state!r}, stage={stage})"
         value: Array = _values(name, phi, state, stage, _floats)
         if value.shape != shape:
-            raise ProblemError(f"{where} has shape {value.shape}, expected {shape}")
+            raise ProblemError(f"{_at(name, state, stage)} has shape {value.shape}, expected {shape}")
         squares = np.einsum("...i,...i->...", value, value)
         if not (squares <= (1 + NORM_SLACK) ** 2).all():
             row = int(np.argmax(~(np.atleast_1d(squares) <= (1 + NORM_SLACK) ** 2)))
-            bad, action = np.atleast_2d(value)[row], f" for action {row}" if len(shape) == 2 else ""
+            bad = np.atleast_2d(value)[row]
+            where = _at(name, state, stage) + (f" for action {row}" if len(shape) == 2 else "")
             if not np.isfinite(bad).all():
-                raise ProblemError(f"{where}{action} contains {bad[~np.isfinite(bad)][0]}")
-            raise ProblemError(f"{where}{action} has norm {np.linalg.norm(bad):.12g}, which is above 1")
+                raise ProblemError(f"{where} contains {bad[~np.isfinite(bad)][0]}")
+            raise ProblemError(f"{where} has norm {np.linalg.norm(bad):.12g}, which is above 1")
         value.flags.writeable = False
         return value
 
@@ -380,6 +354,9 @@ class Access(Protocol):
     has_phi_v: bool
     has_phi_q: bool
 
+    identity: object
+    """The same for all access objects of one problem, and of no other."""
+
     @property
     def root(self) -> Node:
         """The state in which the episode starts."""
@@ -392,6 +369,10 @@ class Access(Protocol):
     def remaining(self) -> float:
         """Queries left in the budget; ``inf`` without one."""
 
+    @property
+    def drew(self) -> bool:
+        """Whether answers that are declared deterministic drew random numbers, which need not mean that they vary."""
+
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
         """The range of the return from ``stage`` on, with the problem's discount or another one."""
 
@@ -400,6 +381,9 @@ class Access(Protocol):
 
     def sample(self, node: Node, action: int, n: int) -> Sample:
         """The same question; the answers as arrays."""
+
+    def recheck(self, node: Node, action: int) -> Outcome:
+        """One query that no cache answers, charged; an answer that contradicts an earlier one is an error."""
 
     def sample_all(self, node: Node, n: int) -> Sequence[Sample]:
         """n samples of every action, in the order of the actions; they may share rewards where one batch serves all."""
@@ -440,21 +424,53 @@ class Learner(Planner, Protocol):
 class Certificate:
     """A bracket on v*(s0) that the planner vouches for: lower <= v*(s0) <= upper.
 
-    ``lower`` is also a lower bound on the expected return of the policy that acts.
+    ``lower`` is a lower bound on the expected return of the policy that acts, and rests on nothing but the simulator;
+    ``upper`` rests on what ``assumes`` says.
     """
 
     upper: float
     lower: float
     status: str
-    """``"certified"``: the gap is as small as was asked for; else what ended the planning early: ``"budget"``,
-    ``"interrupted"``, ``"stopped"`` (by a callback), ``"limit"`` (of double precision), ``"refuted"``."""
+    """``"certified"``: the gap is as small as was asked for, and an attempt to refute the bracket has failed; else what
+    ended the planning: ``"budget"``, ``"interrupted"``, ``"stopped"`` (by a callback), ``"limit"`` (of double
+    precision), ``"eta"`` (what is left of the gap is what the misspecification eta explains), ``"doubtful"`` (the gap
+    has closed, and ``warnings`` say why that proves little), ``"refuted"``, or ``"failed"`` by an error."""
     failure: float = 0.0
-    """The probability that the bracket is wrong is at most this."""
+    """The probability that the bracket is wrong is at most this; in a session, the probability that any of its
+    brackets is."""
+    lower_failure: float = 0.0
+    """The part of ``failure`` that is the lower bound's."""
+    assumes: str = ""
+    """What the upper bound rests on; empty if on nothing but the declared ranges."""
+    explained: float = 0.0
+    """How much of the gap the allowed misspecification eta explains."""
+    warnings: tuple[str, ...] = ()
+    """Reasons to doubt what the upper bound assumes."""
+    discount: float = 1.0
+    """Of the returns that the bracket is about."""
+    proof: Any = field(default=None, repr=False, compare=False)
+    """What ``tensorplan check`` verifies, or None."""
 
     @property
     def gap(self) -> float:
         """upper - lower."""
         return self.upper - self.lower
+
+    @property
+    def upper_failure(self) -> float:
+        """The part of ``failure`` that is the upper bound's."""
+        return self.failure - self.lower_failure
+
+    @property
+    def sentence(self) -> str:
+        """What is claimed, and under which assumption."""
+        sure = f", at confidence {1 - self.failure:.4g}" if self.failure else ""
+        if not self.assumes:
+            return f"v*(s0) is in [{self.lower:.6g}, {self.upper:.6g}]{sure}, whatever the features"
+        return (
+            f"v*(s0) is in [{self.lower:.6g}, {self.upper:.6g}]{sure}, if {self.assumes}; "
+            f"the policy earns at least {self.lower:.6g} in any case"
+        )
 
 
 @dataclass(frozen=True)
@@ -467,7 +483,8 @@ class Episode:
     queries: tuple[int, ...]
     """Queries charged per call of the planner, in order; a call that was cut short comes last."""
     stopped: str
-    """Why it ended: ``"end"`` (END or the horizon), ``"budget"``, ``"max_steps"`` or ``"interrupted"``."""
+    """Why it ended: ``"end"`` (END or the horizon), ``"budget"``, ``"max_steps"``, ``"interrupted"``, or ``"failed"``
+    by an error."""
     seconds: float
     discount: float = 1.0
     certificate: Certificate | None = None
@@ -535,11 +552,13 @@ def _values(name: str, phi: Features, state: State, stage: int, read: Callable[[
     except TensorplanError:
         raise
     except (TypeError, ValueError) as error:
-        raise ProblemError(
-            f"{name}(state={state!r}, stage={stage}) did not give an array of numbers: {error}"
-        ) from error
+        raise ProblemError(f"{_at(name, state, stage)} did not give an array of numbers: it {raised(error)}") from error
     except Exception as error:
-        raise ProblemError(f"{name}(state={state!r}, stage={stage}) raised {type(error).__name__}: {error}") from error
+        raise ProblemError(f"{_at(name, state, stage)} {raised(error)}") from error
+
+
+def _at(name: str, state: State, stage: int) -> str:
+    return f"{name}(state={shown(state)}, stage={stage})"
 
 
 def _floats(x: Any) -> Array:
@@ -553,6 +572,11 @@ def _two_numbers(x: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         return math.nan, math.nan
     return low, high
+
+
+def _declarations(mdp: MDP) -> dict[str, Any]:
+    """What an MDP says about itself, as it stands."""
+    return {name: getattr(mdp, name, None) for name in DECLARATIONS}
 
 
 def _is_whole(x: object) -> bool:

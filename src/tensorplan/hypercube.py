@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Array, BadInput
+from tensorplan.core import Array
+from tensorplan.errors import BadInput
 
 
 def decay(x: int, p: int) -> Fraction:

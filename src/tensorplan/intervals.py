@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 
 
 class Interval(NamedTuple):

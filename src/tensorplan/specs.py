@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorplan.core import BadInput, Refused
+from tensorplan.errors import BadInput, Refused, shown
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
     elif isinstance(value, float) and value.is_integer():
         return whole(name, int(value), low, high)
     limits = f">= {low}" if high is None else f"from {low} to {high}"
-    raise BadInput(f"{name} must be a whole number {limits}, got {value!r}")
+    raise BadInput(f"{name} must be a whole number {limits}, got {shown(value)}")
 
 
 def number(name: str, value: Any, low: float, high: float = np.inf) -> float:
@@ -89,14 +89,14 @@ def number(name: str, value: Any, low: float, high: float = np.inf) -> float:
     if low <= x <= high and math.isfinite(x):
         return x
     limits = f">= {low:g}" if high == np.inf else f"from {low:g} to {high:g}"
-    raise BadInput(f"{name} must be a number {limits}, got {value!r}")
+    raise BadInput(f"{name} must be a number {limits}, got {shown(value)}")
 
 
 def truth(name: str, value: Any) -> bool:
     """The value as a bool, or BadInput naming it."""
     if isinstance(value, bool | int | np.bool_) and value in (0, 1):
         return bool(value)
-    raise BadInput(f"{name} must be true or false, got {value!r}")
+    raise BadInput(f"{name} must be true or false, got {shown(value)}")
 
 
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
@@ -104,7 +104,7 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     choices = list(choices)
     if value in choices:
         return str(value)
-    raise BadInput(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    raise BadInput(f"{name} must be one of {', '.join(choices)}, got {shown(value)}")
 
 
 def undiscounted(who: str, problem: str, discount: float) -> None:

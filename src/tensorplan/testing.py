@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorplan.core import END, BadInput, Planner, Problem, ProblemError, Run, Vectorised
+from tensorplan.core import END, Planner, Problem, Run, Vectorised
+from tensorplan.errors import BadInput, ProblemError
 from tensorplan.loop import run
 from tensorplan.problems.featurize import featurize
 from tensorplan.problems.simulate import believable, contradiction, draw

@@ -376,7 +376,7 @@ def test_a_batch_of_the_wrong_size_is_an_error():
             return np.zeros(n - 1), [1], np.zeros(n, dtype=int)
 
     access = local(problem(Short()))
-    with pytest.raises(tp.ProblemError, match="gave 4 rewards and 5 indices"):
+    with pytest.raises(tp.ProblemError, match=r"gave rewards of shape \(4,\) and indices of shape \(5,\)"):
         access.query(access.root, 0, 5)
 
 

@@ -133,7 +133,7 @@ def test_a_query_that_kills_them_all_is_an_error():
 def test_an_error_of_the_simulator_is_told_as_usual_and_the_replicas_live_on():
     with ReplicatedMDP(Noisy, 2) as mdp:
         access = tp.LocalAccess(problem(mdp), 0, np.random.default_rng(0))
-        with pytest.raises(tp.ProblemError, match=r"step\(state=0, action=2\) .*ValueError: no such door"):
+        with pytest.raises(tp.ProblemError, match=r"step_batch\(state=0, action=2, n=5\) .*ValueError: no such door"):
             access.sample(access.root, 2, 5)
         assert len(access.sample(access.root, 1, 5)) == 5
 

@@ -17,7 +17,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures, StandardScaler
 
-from tensorplan.core import BadInput, ProblemError
+from tensorplan.errors import BadInput, ProblemError
 from tensorplan.features import FeatureMap, Frame, build, compose, from_callable, from_transformer, resolve
 
 PLANE = Frame((-1.0, 0.0), (1.0, 1.0), horizon=4)

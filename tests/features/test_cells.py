@@ -11,7 +11,7 @@ from feature_frames import frames
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.features import Frame, build
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.features import Frame, build
 
 SQUARE = Frame((0.0, -1.0), (2.0, 1.0))

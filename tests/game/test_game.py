@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorplan.game
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.game import AbstractGame, Answer
 from tensorplan.hypercube import distance, is_secret, to_signs
 

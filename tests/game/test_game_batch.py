@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.game import AbstractGame, Answer
 from tensorplan.game.kernels import weights
 from tensorplan.game.packed import antipodal, draw, legal, pack, pack_bits, unpack, word_count

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from tensorplan.core import BadInput, TensorplanError
+from tensorplan.errors import BadInput, TensorplanError
 from tensorplan.game import AbstractGame, Blind, gpu
 from tensorplan.game.balls import least_far
 from tensorplan.game.packed import pack, pack_bits, unpack

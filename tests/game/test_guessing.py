@@ -6,7 +6,7 @@ from math import ceil, log2
 import numpy as np
 import pytest
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.game import STRATEGIES, AbstractGame, Best, Blind, Local, cost, lower_bound, pinpoint
 from tensorplan.game.balls import least_far
 from tensorplan.game.code import blocks

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.game import lower_bound
 from tensorplan.game.balls import close_count, least_far, overlaps
 from tensorplan.hypercube import is_secret

@@ -5,7 +5,8 @@ import pytest
 
 import tensorplan as tp
 from tensorplan.access import GlobalAccess
-from tensorplan.core import END, Refused
+from tensorplan.core import END
+from tensorplan.errors import Refused
 from tensorplan.game import AbstractGame
 from tensorplan.game.packed import pack
 from tensorplan.game.planning import GuessPlanner, SimulatedGame

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.core import END, BadInput
+from tensorplan.core import END
+from tensorplan.errors import BadInput
 from tensorplan.game import AbstractGame, Answer, Answers
 from tensorplan.game.game import OUTPUT
 from tensorplan.game.reduction import GameMDP, Reduction, output_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.lab import table1 as lab
 from tensorplan.lab.table1 import Point, Scored, Unit, measure, rows_of, table1, units
 from tensorplan.lab.table1_rows import ROWS, Family, Player, Row

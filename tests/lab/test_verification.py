@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from printed_errors import Eight, Eleven, Five, Nine, Seven, Six, Ten, Thirteen, Twelve
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.lab import verify_hard as module
 from tensorplan.lab.verify import Check, Verification, verify
 from tensorplan.lab.verify_hard import (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from printed_errors import PrintedStages
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.lab import verify_constant_gap as gap
 from tensorplan.lab import verify_exponential as exp
 from tensorplan.lab.verify import VERIFIERS, verify

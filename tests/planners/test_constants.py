@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.planners.constants import constants, eluder_dimension, failure_bound, product_failures
 
 EXAMPLE = {"A": 2, "d": 3, "H": 5, "delta": 0.5, "B": 1.0}

@@ -7,7 +7,7 @@ import pytest
 
 import tensorplan as tp
 from tensorplan.bridges.tail import tail
-from tensorplan.core import ProblemError
+from tensorplan.errors import ProblemError
 from tensorplan.planners.certified import CertifiedPolicy, Memory
 from tensorplan.problems.featurize import featurize
 from tensorplan.problems.tabular import TabularMDP

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorplan as tp
-from tensorplan.core import BadInput, Problem
+from tensorplan.core import Problem
+from tensorplan.errors import BadInput
 from tensorplan.problems.catalog import CATALOG, instance, make
 from tensorplan.problems.layered import Procedural
 

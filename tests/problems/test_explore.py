@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tensorplan.core import END, Problem, ProblemError, Refused
+from tensorplan.core import END, Problem
+from tensorplan.errors import ProblemError, Refused
 from tensorplan.problems import explore as module
 from tensorplan.problems.explore import explore
 from tensorplan.problems.layered import layered

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from tensorplan.core import BadInput, Problem
+from tensorplan.core import Problem
+from tensorplan.errors import BadInput
 from tensorplan.problems.featurize import featurize
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
 

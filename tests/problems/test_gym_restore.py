@@ -279,7 +279,6 @@ def test_a_single_global_draw_is_noticed(monkeypatch):
         np.random.set_state(before)
 
 
-
 # ------------------------------------------------------------------------------------ whose random numbers
 
 

@@ -13,7 +13,8 @@ import pytest
 from hard_exact import broken_claims, secrets
 
 import tensorplan as tp
-from tensorplan.core import END, BadInput, Enumerable, Vectorised
+from tensorplan.core import END, Enumerable, Vectorised
+from tensorplan.errors import BadInput
 from tensorplan.hypercube import decay, to_signs
 from tensorplan.problems.hard import HardMDP, shape_for
 from tensorplan.problems.hard_tree import HardState, HardTree

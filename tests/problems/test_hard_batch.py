@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from test_hard import random_state
 
-from tensorplan.core import END, BadInput
+from tensorplan.core import END
+from tensorplan.errors import BadInput
 from tensorplan.problems.hard import HardMDP
 from tensorplan.problems.hard_batch import HardBatch
 

@@ -14,7 +14,8 @@ import pytest
 from hard_exact import broken_claims
 from printed_errors import Eight, Eleven, Five, Nine, Seven, Six, Ten, Thirteen, Twelve
 
-from tensorplan.core import END, BadInput
+from tensorplan.core import END
+from tensorplan.errors import BadInput
 from tensorplan.hypercube import decay, distance
 from tensorplan.lab.judge import judge_run
 from tensorplan.loop import run

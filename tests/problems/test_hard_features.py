@@ -11,7 +11,8 @@ import pytest
 from hard_exact import inner, secrets
 from test_hard import random_state
 
-from tensorplan.core import END, BadInput
+from tensorplan.core import END
+from tensorplan.errors import BadInput
 from tensorplan.problems.hard import HardMDP, hard
 from tensorplan.problems.hard_features import (
     HardFeature,

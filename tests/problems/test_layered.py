@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tensorplan.core import END, BadInput, Problem
+from tensorplan.core import END, Problem
+from tensorplan.errors import BadInput
 from tensorplan.problems.layered import TABLE_LIMIT, Procedural, layered
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tensorplan.core import END, BadInput, Problem
+from tensorplan.core import END, Problem
+from tensorplan.errors import BadInput
 from tensorplan.problems.puzzles import chinese_rings, grid, hanoi
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.core import END, BadInput
+from tensorplan.core import END
+from tensorplan.errors import BadInput
 from tensorplan.problems.queueing import queue_admission
 from tensorplan.testing import check_problem
 

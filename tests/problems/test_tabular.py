@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from stored_tables import FORMS, stored
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.problems import tabular
 from tensorplan.problems.tabular import TabularMDP, evaluate_tabular, solve_tabular
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.problems.puzzles import grid
 from tensorplan.problems.tabular import TabularMDP, evaluate_tabular, solve_tabular
 

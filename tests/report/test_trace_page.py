@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.planners.trace import Failure, Iteration, Step, Trace
 from tensorplan.report import sol_slice
 from tensorplan.report.sol_slice import Plane, convex_part, pieces, strips

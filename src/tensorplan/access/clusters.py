@@ -7,7 +7,7 @@ import socket
 from typing import Any
 from urllib.parse import urlsplit
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 
 REACH = 5.0
 """Seconds in which a cluster must answer."""

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tensorplan.access.local import INTERNED, Batch
-from tensorplan.core import END, Access, Array, BadInput, End, NotReached, Outcome, Sample, Trail, Walk, return_range
+from tensorplan.core import END, Access, Array, End, Outcome, Sample, Trail, Walk
+from tensorplan.errors import BadInput, NotReached
 from tensorplan.problems.delayed import (
     LENGTHENED,
     Pair,
@@ -79,6 +80,7 @@ class DelayedAccess:
             access.problem_name, access.has_phi_q, access.deterministic_transitions, access.discount
         )
         self.problem_name = f"delayed {access.problem_name}"
+        self.identity = access.identity
         self.horizon = None if access.horizon is None else access.horizon + 1
         self.actions = access.actions
         self.reward_range = with_zero(access.reward_range)
@@ -104,10 +106,14 @@ class DelayedAccess:
         """Queries of M left in the budget; ``inf`` without one."""
         return self._access.remaining
 
+    @property
+    def drew(self) -> bool:
+        """Whether answers that are declared deterministic drew random numbers."""
+        return self._access.drew
+
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
-        """The range of the return from ``stage`` on; the first step pays nothing."""
-        first = stage if self.horizon is None else max(stage, 1)
-        return return_range(self.reward_range, self.horizon, first, 1.0 if discount is None else discount)
+        """The range of the return from ``stage`` on, which is that of M one step earlier."""
+        return self._access.return_range(stage if self.horizon is None else max(stage - 1, 0), discount)
 
     def pair(self, node: Any, action: int) -> DelayedNode:
         """The node of M̄ for ``action`` about to be executed in a node of M."""
@@ -123,6 +129,13 @@ class DelayedAccess:
         action = whole_action(action, self.actions, node, node.stage)
         reward, following = simulate(pair, action, lambda s, a: self._access.query(s, a)[0])
         return [Outcome(reward, self._issue(following))]
+
+    def recheck(self, node: Any, action: int) -> Outcome:
+        """One query of M that no cache answers, charged; nothing is asked at the root."""
+        pair = self._open(node)
+        action = whole_action(action, self.actions, node, node.stage)
+        reward, following = simulate(pair, action, self._access.recheck)
+        return Outcome(reward, self._issue(following))
 
     def sample(self, node: Any, action: int, n: int) -> Batch:
         """The same as ``query``, as arrays."""

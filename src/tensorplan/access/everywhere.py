@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorplan.access.local import LocalAccess, LocalNode
-from tensorplan.core import END, BadInput, Enumerable, Node, Problem, Refused, State
+from tensorplan.core import END, Enumerable, Node, Problem, State
+from tensorplan.errors import BadInput, Refused
 
 
 class GlobalAccess(LocalAccess):

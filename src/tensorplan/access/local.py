@@ -8,6 +8,9 @@ object from another inside a single process, so a planner that reads private att
 Answers that are declared deterministic (transitions and rewards) are cached and charged once per distinct
 (state, action); ``cache=False`` asks and charges every time.  Either way an answer that contradicts an
 earlier one is an error.  States that cannot be hashed have no identity: they are asked every time.
+
+An access object belongs to one episode.  It cannot be copied or pickled, and the loop closes it when the episode is
+over: after that no query is answered.
 """
 
 from __future__ import annotations
@@ -20,29 +23,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.access.meter import Meter
-from tensorplan.core import (
-    END,
-    Array,
-    BadInput,
-    NotReached,
-    Outcome,
-    Problem,
-    ProblemError,
-    State,
-    Trail,
-    Vectorised,
-    Walk,
-)
+from tensorplan.core import END, Array, Outcome, Problem, State, Trail, Vectorised, Walk
+from tensorplan.errors import BadInput, NotReached, ProblemError, shown
 from tensorplan.problems.simulate import (
-    check_reward,
+    checked_reward,
     contradiction,
-    step_raised,
+    draw_batch,
+    retry,
     unpack,
     whole_action,
 )
+from tensorplan.problems.states import equal, hashable, incomparable
 
 INTERNED = 200_000
 """How many nodes are remembered, so that a state seen again is the same node with its features computed."""
+
+CLOSED = -1
+"""In place of the secret when the episode is over: no seal matches it."""
 
 _pair = tuple.__new__  # Outcome(reward, next) without the detour through Python
 
@@ -69,11 +66,7 @@ class LocalNode:
     @property
     def key(self) -> Any:
         """A hashable identity of the state, or None where the state cannot be hashed."""
-        try:
-            hash(self._state)
-        except TypeError:
-            return None
-        return self._state
+        return self._state if hashable(self._state) else None
 
     @property
     def phi_v(self) -> Array:
@@ -90,7 +83,7 @@ class LocalNode:
         return self._phi_q
 
     def __repr__(self) -> str:
-        return f"<node {self._state!r} at stage {self._stage}>"
+        return f"<node {shown(self._state)} at stage {self._stage}>"
 
 
 class Batch(Sequence[Outcome]):
@@ -132,6 +125,7 @@ class LocalAccess:
         budget: int | None = None,
         cache: bool = True,
     ) -> None:
+        problem.check_declarations()
         self.problem_name = problem.name
         self.horizon = problem.horizon
         self.actions = problem.actions
@@ -156,7 +150,17 @@ class LocalAccess:
         self._answers: dict[tuple[State, int], tuple[float, State]] = {}
         self._recall = cache and problem.deterministic
         self._ask = self._ask_memory if problem.deterministic_transitions else self._ask_simulator
+        self._first_state = rng.bit_generator.state if problem.deterministic else None
+        self.identity = problem.identity
         self.root = self._admit(start, 0)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise BadInput("an access object belongs to one episode: it cannot be copied or pickled")
+
+    @property
+    def drew(self) -> bool:
+        """Whether answers that are declared deterministic drew random numbers, which need not mean that they vary."""
+        return self._first_state is not None and self._rng.bit_generator.state != self._first_state
 
     @property
     def spent(self) -> int:
@@ -192,10 +196,10 @@ class LocalAccess:
             try:
                 answer = self._step(state, action, self._rng)
             except Exception as error:
-                raise step_raised(state, stage, action, error) from error
+                answer = retry(self._problem, state, stage, action, self._rng, error)
             try:
                 reward, following = answer
-            except (TypeError, ValueError):
+            except Exception:
                 reward, following = unpack(self._problem, state, stage, action, answer)
             if type(reward) is not float or not self._low <= reward <= self._high:
                 reward, following = unpack(self._problem, state, stage, action, answer)
@@ -204,7 +208,7 @@ class LocalAccess:
         stage += self._tick
         try:
             child = self._nodes[stage, following]
-        except (KeyError, TypeError):
+        except Exception:
             child = self._issue(following, stage)
         return [_pair(Outcome, (reward, child))]
 
@@ -240,7 +244,7 @@ class LocalAccess:
             stage += tick
             try:
                 node = nodes[stage, following]
-            except (KeyError, TypeError):
+            except Exception:
                 node = self._issue(following, stage)
         return Walk(steps, node)
 
@@ -259,19 +263,10 @@ class LocalAccess:
         mdp = self._problem.mdp
         if isinstance(mdp, Vectorised):
             self._meter.charge(n)
-            try:
-                rewards, following, which = mdp.step_batch(state, action, n, self._rng)
-            except Exception as error:
-                raise step_raised(state, stage, action, error) from error
-            if not (len(rewards) == len(which) == n):
-                raise ProblemError(
-                    f"step_batch(state={state!r}, action={action}, n={n}) at stage {stage} "
-                    f"gave {len(rewards)} rewards and {len(which)} indices"
-                )
-            low, high = float(rewards.min()), float(rewards.max())
-            if not self._low <= low <= high <= self._high:
-                bad = int(np.argmax(~((rewards >= self._low) & (rewards <= self._high))))
-                check_reward(self._problem, state, stage, action, float(rewards[bad]))
+            rewards, following, which = draw_batch(self._problem, state, stage, action, n, self._rng)
+            if not self._low <= float(rewards.min()) <= float(rewards.max()) <= self._high:
+                checked = [checked_reward(self._problem, state, stage, action, r) for r in rewards.tolist()]
+                rewards = np.array(checked)
             if self.deterministic_transitions:
                 for reward, i in zip(rewards.tolist(), which.tolist(), strict=True):
                     self._remember(state, stage, action, reward, following[i])
@@ -282,6 +277,16 @@ class LocalAccess:
             rewards = np.array([reward for reward, _ in answers])
             following, which = [successor for _, successor in answers], np.arange(n)
         return Batch(rewards, [self._issue_next(s, stage) for s in following], which)
+
+    def recheck(self, node: Any, action: int) -> Outcome:
+        """One query past the cache, charged; an answer that contradicts an earlier one is an error."""
+        if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
+            raise self._not_reached(node)
+        state, stage = node._state, node._stage
+        reward, following = self._ask_simulator(state, stage, action)
+        if self.deterministic_transitions:
+            self._remember(state, stage, action, reward, following)
+        return Outcome(reward, self._issue_next(following, stage))
 
     def sample_all(self, node: Any, n: int) -> list[Batch]:
         """n samples of every action, charged as A n queries."""
@@ -301,10 +306,10 @@ class LocalAccess:
         try:
             answer = self._step(state, action, self._rng)
         except Exception as error:
-            raise step_raised(state, stage, action, error) from error
+            answer = retry(self._problem, state, stage, action, self._rng, error)
         try:
             reward, following = answer
-        except (TypeError, ValueError):
+        except Exception:
             reward, following = unpack(self._problem, state, stage, action, answer)
         if type(reward) is not float or not self._low <= reward <= self._high:
             reward, following = unpack(self._problem, state, stage, action, answer)
@@ -317,6 +322,8 @@ class LocalAccess:
                 known = self._answers.get((state, action))
             except TypeError:
                 known = None
+            except Exception as error:
+                raise incomparable(state, error) from error
             if known is not None:
                 return known
         reward, following = self._ask_simulator(state, stage, action)
@@ -329,7 +336,9 @@ class LocalAccess:
             first_reward, first = self._answers.setdefault((state, action), (reward, following))
         except TypeError:
             return
-        if not (first is following or first == following):
+        except Exception as error:
+            raise incomparable(state, error) from error
+        if first is not following and not equal(first, following):
             raise contradiction(state, stage, action, "transition", first, following)
         if self.deterministic_rewards and first_reward != reward:
             raise contradiction(state, stage, action, "reward", first_reward, reward)
@@ -347,6 +356,8 @@ class LocalAccess:
             remember = len(self._nodes) < INTERNED
         except TypeError:
             remember = False
+        except Exception as error:
+            raise incomparable(state, error) from error
         node = LocalNode(self, state, stage)
         node._seal = id(node) ^ self._secret
         if remember:
@@ -354,6 +365,8 @@ class LocalAccess:
         return node
 
     def _not_reached(self, node: object) -> NotReached:
+        if self._secret == CLOSED:
+            return NotReached("the episode of this access object is over: it answers no more queries")
         if node is END:
             return NotReached("END was queried; nothing happens there")
         if isinstance(node, LocalNode) and node._access is not self:
@@ -364,9 +377,16 @@ class LocalAccess:
 
     # ------------------------------------------------------------------ for the loop
 
+    def close(self) -> None:
+        """The episode is over: no query is answered any more."""
+        self._secret = CLOSED
+
     def _admit(self, state: State, stage: int) -> LocalNode:
-        """The node of a state that the world is in; its features are computed afresh and compared."""
-        node = self._issue(state, stage)
+        """The node of a state that the world is in."""
+        return self._unchanged(self._issue(state, stage))
+
+    def _unchanged(self, node: LocalNode) -> LocalNode:
+        """The node, if its features, computed afresh, are what they were."""
         for name in ("phi_v", "phi_q"):
             seen = getattr(node, "_" + name)
             if seen is not None:
@@ -374,8 +394,9 @@ class LocalAccess:
                 again = getattr(node, name)
                 if not np.array_equal(seen, again):
                     at = int(np.argmax((seen != again).ravel()))
+                    where = f"{name}(state={shown(node._state)}, stage={node._stage})"
                     raise ProblemError(
-                        f"{name}(state={state!r}, stage={stage}) changed between two calls: entry {at} was "
+                        f"{where} changed between two calls: entry {at} was "
                         f"{seen.ravel()[at]!r} and then {again.ravel()[at]!r}"
                     )
         return node

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from tensorplan.access.clusters import connect
 from tensorplan.access.processes import Child, processors
-from tensorplan.core import MDP, Array, BadInput, ProblemError, State, Vectorised
+from tensorplan.core import MDP, Array, State, Vectorised
+from tensorplan.errors import BadInput, ProblemError
+from tensorplan.problems.forwarding import Forwarding
 from tensorplan.specs import one_of, truth, whole
 
 DEATHS = 3
@@ -49,7 +51,7 @@ class Answer(NamedTuple):
     error: Exception | None = None
 
 
-class ReplicatedMDP:
+class ReplicatedMDP(Forwarding):
     """The MDP that ``make()`` gives, simulated by ``workers`` replicas.
 
     ``make`` must be importable by another process: a function or class of a module.  ``engine``: ``"local"`` or
@@ -68,13 +70,7 @@ class ReplicatedMDP:
         address: str | None = None,
         ahead: bool = False,
     ) -> None:
-        self._mdp = mdp = make()
-        self.horizon = mdp.horizon
-        self.actions = mdp.actions
-        self.reward_range = getattr(mdp, "reward_range", (0.0, 1.0))
-        self.return_range = getattr(mdp, "return_range", None)
-        self.deterministic_transitions = bool(getattr(mdp, "deterministic_transitions", False))
-        self.deterministic_rewards = bool(getattr(mdp, "deterministic_rewards", False))
+        super().__init__(make())
         self.calls = 0
         """Samples drawn by replicas, those that were drawn ahead of time or twice included."""
         self._batch = whole("batch", batch, 1)
@@ -93,7 +89,7 @@ class ReplicatedMDP:
 
     def start(self, rng: np.random.Generator) -> State:
         """Draw an initial state, here."""
-        return self._mdp.start(rng)
+        return self.mdp.start(rng)
 
     def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[float, State]:
         """Draw (reward, next state), by a replica."""

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tensorplan.bridges.pilot import Pilot, Place
-from tensorplan.core import BadInput, Certificate, NotRealizable, Planner, Problem
+from tensorplan.core import Certificate, Planner, Problem
+from tensorplan.errors import BadInput, NotRealizable
 from tensorplan.problems.tabular import TabularMDP
 
 

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from tensorplan.access import ACCESS, LocalAccess
-from tensorplan.bridges.states import hashable, same
 from tensorplan.bridges.tail import tail
-from tensorplan.core import END, BadInput, Certificate, Learner, NotRealizable, Planner, Policy, Problem, Refused, State
+from tensorplan.core import END, Certificate, Learner, Planner, Policy, Problem, State
+from tensorplan.errors import BadInput, NotRealizable, Refused
 from tensorplan.problems.simulate import draw, whole_action
+from tensorplan.problems.states import hashable, same
 from tensorplan.problems.tabular import TabularMDP
 from tensorplan.specs import whole
 

@@ -9,11 +9,12 @@ from typing import Any
 import gymnasium
 from gymnasium import spaces
 
-from tensorplan.bridges.states import own
 from tensorplan.bridges.views import FeatureView, StateView, View
-from tensorplan.core import END, BadInput, Problem, State
+from tensorplan.core import END, Problem, State
+from tensorplan.errors import BadInput
 from tensorplan.loop import MAX_STEPS
 from tensorplan.problems.simulate import draw, draw_start, whole_action
+from tensorplan.problems.states import own
 from tensorplan.specs import one_of, suggestion, whole
 
 VIEWS: dict[str, type[FeatureView] | type[StateView]] = {"features": FeatureView, "state": StateView}

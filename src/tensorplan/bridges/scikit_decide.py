@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.bridges.pilot import Pilot, Place
-from tensorplan.core import END, Array, BadInput, Certificate, Features, NotRealizable, Planner, Problem, State
+from tensorplan.core import END, Array, Certificate, Features, Planner, Problem, State
+from tensorplan.errors import BadInput, NotRealizable
 from tensorplan.planners.tensorplan import TensorPlan
 
 try:

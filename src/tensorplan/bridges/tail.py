@@ -14,6 +14,7 @@ import numpy as np
 
 from tensorplan.core import Enumerable, Features, Problem, Solution, State, Vectorised
 from tensorplan.planners.baselines import exact_solution
+from tensorplan.problems.forwarding import Forwarding
 
 
 def tail(problem: Problem, state: State, first: int) -> Problem:
@@ -28,20 +29,18 @@ def tail(problem: Problem, state: State, first: int) -> Problem:
         theta=problem.theta,
         eta=problem.eta,
         discount=problem.discount,
+        retries=problem.retries,
     )
 
 
-class TailMDP:
+class TailMDP(Forwarding):
     """The simulator of the problem, with what is left of its horizon; it can do what the problem's can."""
 
     def __init__(self, problem: Problem, state: State, first: int) -> None:
         assert problem.horizon is not None
-        self.mdp, self.state = problem.mdp, state
+        super().__init__(problem.mdp)
+        self.state = state
         self.horizon = problem.horizon - first
-        self.actions = problem.actions
-        self.reward_range, self.return_range = problem.reward_range, problem.declared_returns
-        self.deterministic_transitions = problem.deterministic_transitions
-        self.deterministic_rewards = problem.deterministic_rewards
         mdp: Any = problem.mdp
         if isinstance(mdp, Vectorised):
             self.step_batch = mdp.step_batch
@@ -54,7 +53,8 @@ class TailMDP:
 
     def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[float, State]:
         """Draw (reward, next state)."""
-        return self.mdp.step(state, action, rng)
+        drawn: tuple[float, State] = self.mdp.step(state, action, rng)
+        return drawn
 
 
 class TailSolution:

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
-from tensorplan.core import END, Array, BadInput, Problem, State
+from tensorplan.core import END, Array, Problem, State
+from tensorplan.errors import BadInput
 from tensorplan.problems.layered import Procedural
 from tensorplan.problems.puzzles import ChineseRings, Grid, Hanoi
 from tensorplan.problems.tabular import TabularMDP

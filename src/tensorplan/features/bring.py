@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorplan.core import NORM_SLACK, Array, BadInput, ProblemError
+from tensorplan.core import NORM_SLACK, Array
+from tensorplan.errors import BadInput, ProblemError
 from tensorplan.features.frame import Frame, show
 from tensorplan.features.maps import BaseMap, positive, spread
 from tensorplan.specs import whole

@@ -7,7 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from tensorplan.core import Array, BadInput
+from tensorplan.core import Array
+from tensorplan.errors import BadInput
 from tensorplan.features.frame import Frame
 from tensorplan.features.maps import FrameMap, affordable
 

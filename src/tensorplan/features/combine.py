@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorplan.core import Array, BadInput
+from tensorplan.core import Array
+from tensorplan.errors import BadInput
 from tensorplan.features.maps import BaseMap, FeatureMap, FrameMap, affordable, points_of, spread
 
 

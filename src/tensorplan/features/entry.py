@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.features.bring import from_callable, from_transformer
 from tensorplan.features.combine import Concatenated, join
 from tensorplan.features.frame import Frame

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import Array, BadInput, ProblemError
+from tensorplan.core import Array
+from tensorplan.errors import BadInput, ProblemError
 from tensorplan.specs import truth, whole
 
 EXACT = 2**53

@@ -9,7 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorplan.core import Array, BadInput, TensorplanError
+from tensorplan.core import Array
+from tensorplan.errors import BadInput, TensorplanError
 from tensorplan.features.frame import Frame
 from tensorplan.specs import number
 

@@ -14,7 +14,8 @@ import math
 
 import numpy as np
 
-from tensorplan.core import Array, BadInput
+from tensorplan.core import Array
+from tensorplan.errors import BadInput
 from tensorplan.features.frame import Frame
 from tensorplan.features.maps import FrameMap, affordable, positive
 

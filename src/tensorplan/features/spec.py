@@ -12,7 +12,7 @@ from functools import partial
 from inspect import signature
 from string import ascii_letters
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.features.cells import Aggregate, OneHot
 from tensorplan.features.combine import Staged, Timed, join
 from tensorplan.features.fourier import Fourier

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.game.balls import least_far
 from tensorplan.game.kernels import answer, least
 from tensorplan.game.packed import Words, decays, pack, word_count

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import BadInput, TensorplanError
+from tensorplan.errors import BadInput, TensorplanError
 from tensorplan.game.balls import least_far
 from tensorplan.game.packed import Words, pack, unpack, word_count
 from tensorplan.hypercube import distance, from_secret, is_close

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tensorplan.access.everywhere import GlobalAccess
-from tensorplan.core import END, BadInput, Node, Refused
+from tensorplan.core import END, Node
+from tensorplan.errors import BadInput, Refused
 from tensorplan.game.game import Answer, Answers, Hit
 from tensorplan.game.packed import Words, unpack
 from tensorplan.game.search import STRATEGIES

@@ -31,7 +31,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import END, Array, BadInput, BudgetSpent, End, Episode, Planner, Problem, State
+from tensorplan.core import END, Array, End, Episode, Planner, Problem, State
+from tensorplan.errors import BadInput, BudgetSpent
 from tensorplan.game.game import OUTPUT, Asking
 from tensorplan.game.packed import pack
 from tensorplan.game.pinpoint import pinpoint

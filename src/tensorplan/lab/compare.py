@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorplan.core import BadInput, Episode, NotRealizable, Problem, Refused, TensorplanError
+from tensorplan.core import Episode, Problem
+from tensorplan.errors import BadInput, NotRealizable, Refused, TensorplanError
 from tensorplan.intervals import Interval
 from tensorplan.lab.plain import plain
 from tensorplan.lab.stats import student

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import Array, BadInput, Problem, Refused, Solution
+from tensorplan.core import Array, Problem, Solution
+from tensorplan.errors import BadInput, Refused
 from tensorplan.features.misfit import Fitter, SupFit
 from tensorplan.lab.guarantee import Guarantee, guarantee, rounded_down, rounded_up
 from tensorplan.lab.places import Gathering, Places, Targets, gather, listed, starts

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorplan.access import LocalAccess
-from tensorplan.core import Array, BadInput, Node, Problem, Refused, State
+from tensorplan.core import Array, Node, Problem, State
+from tensorplan.errors import BadInput, Refused
 from tensorplan.features.misfit import Fitter
 from tensorplan.planners.baselines import exact_solution
 from tensorplan.problems.binarized import MAPS, BinarizedMDP, binarize

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from tensorplan.access.clusters import connect
-from tensorplan.core import TensorplanError
+from tensorplan.errors import TensorplanError
 from tensorplan.lab.engines import LocalEngine, Work
 from tensorplan.lab.suites import Unit
 from tensorplan.lab.units import Facts, Result, failure, play

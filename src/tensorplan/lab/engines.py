@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tensorplan.access.processes import Child, processors
-from tensorplan.core import BadInput, TensorplanError
+from tensorplan.errors import BadInput, TensorplanError
 from tensorplan.lab.suites import Unit
 from tensorplan.lab.units import Facts, Result, failure, play
 from tensorplan.specs import whole

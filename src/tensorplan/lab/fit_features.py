@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tensorplan.core import Array, BadInput, Problem, State
+from tensorplan.core import Array, Problem, State
+from tensorplan.errors import BadInput
 from tensorplan.features import FeatureMap, Frame, resolve
 from tensorplan.features.maps import BaseMap
 from tensorplan.features.misfit import Fitter, SupFit

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.game import STRATEGIES, Cost, cost
 from tensorplan.intervals import Interval
 from tensorplan.lab.growth import slope

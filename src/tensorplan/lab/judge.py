@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tensorplan.access import ACCESS
-from tensorplan.core import END, BadInput, Planner, Problem, Run
+from tensorplan.core import END, Planner, Problem, Run
+from tensorplan.errors import BadInput
 from tensorplan.intervals import Interval, empirical_bernstein
 from tensorplan.loop import run
 from tensorplan.planners.baselines import exact_solution

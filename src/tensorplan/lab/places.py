@@ -10,7 +10,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import NORM_SLACK, Array, Problem, Refused, Solution, State
+from tensorplan.core import NORM_SLACK, Array, Problem, Solution, State
+from tensorplan.errors import Refused
 from tensorplan.features import PointFeatures
 from tensorplan.planners.baselines import exact_solution
 from tensorplan.problems.explore import graph

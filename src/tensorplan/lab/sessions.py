@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorplan.core import Certificate, Episode, Learner, Planner, Problem, Refused
+from tensorplan.core import Certificate, Episode, Learner, Planner, Problem
+from tensorplan.errors import Refused
 from tensorplan.intervals import Interval
 from tensorplan.lab.stats import student
 from tensorplan.loop import MAX_STEPS, run

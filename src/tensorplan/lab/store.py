@@ -23,7 +23,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from tensorplan.core import BadInput, TensorplanError
+from tensorplan.errors import BadInput, TensorplanError
 from tensorplan.lab.suites import Suite
 
 SCHEMA = 1

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Array, BadInput, Problem, State
+from tensorplan.core import Array, Problem, State
+from tensorplan.errors import BadInput
 from tensorplan.features import Frame, PointFeatures, resolve
 from tensorplan.lab.places import search
 from tensorplan.problems.catalog import CATALOG, instance
@@ -68,14 +69,14 @@ def refeatured(
     chosen = resolve(features, points.frame, seed=seed)
     phi = PointFeatures(points, chosen, problem.actions if values == "q" else None)
     phi_v, phi_q = (phi, None) if values == "v" else (None, phi)
-    return Problem(
-        problem.mdp,
-        phi_v,
-        phi_q,
+    return replace(
+        problem,
+        phi_v=phi_v,
+        phi_q=phi_q,
         bound=problem.bound if bound is None else bound,
         name=f"{problem.name} with {chosen.name}",
-        solution=problem.solution,
-        discount=problem.discount,
+        theta=None,
+        eta=0.0,
     )
 
 

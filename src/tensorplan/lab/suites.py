@@ -34,7 +34,7 @@ from typing import Any
 
 import yaml
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.loop import MAX_STEPS
 from tensorplan.planners.registry import PLANNERS, make_planner
 from tensorplan.problems.catalog import CATALOG

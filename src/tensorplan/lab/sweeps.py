@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.lab.engines import Engine, LocalEngine
 from tensorplan.lab.store import RunRow, Store, lock
 from tensorplan.lab.suites import Suite, Unit

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import BadInput, Learner, Node, NotRealizable, Planner, Policy, Problem
+from tensorplan.core import Learner, Node, Planner, Policy, Problem
+from tensorplan.errors import BadInput, NotRealizable
 from tensorplan.intervals import Interval
 from tensorplan.lab.growth import Growth, growth
 from tensorplan.lab.plain import plain

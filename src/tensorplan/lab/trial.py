@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Certificate, NotRealizable, Problem
+from tensorplan.core import Certificate, Problem
+from tensorplan.errors import NotRealizable
 from tensorplan.lab.guarantee import rounded_down
 
 NODES = 200_000

@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tensorplan.core import NotRealizable, Planner, Problem, Refused
+from tensorplan.core import Planner, Problem
+from tensorplan.errors import NotRealizable, Refused
 from tensorplan.lab.plain import plain
 from tensorplan.lab.store import RunRow
 from tensorplan.lab.suites import Unit

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.lab.claims import STATES, Check, Progress, Verification
 from tensorplan.lab.verify_constant_gap import verify_constant_gap
 from tensorplan.lab.verify_exponential import verify_exponential

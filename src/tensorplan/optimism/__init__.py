@@ -43,7 +43,8 @@ and the bound is valid.
 1.889975
 """
 
-from tensorplan.optimism.program import Certificate, CertificateError, Program, ProgramError, Solution
+from tensorplan.errors import CertificateError, ProgramError
+from tensorplan.optimism.program import Certificate, Program, Solution
 from tensorplan.optimism.search import Search, solve
 from tensorplan.optimism.verify import verify
 

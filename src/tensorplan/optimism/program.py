@@ -11,18 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorplan.errors import CertificateError, ProgramError
+
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FORMAT = "tensorplan certificate 1"
-
-
-class ProgramError(ValueError):
-    """A program, or a limit, that makes no sense; one sentence says what is wrong and where."""
-
-
-class CertificateError(ValueError):
-    """A certificate that does not prove what it claims; one sentence says where."""
 
 
 @dataclass(frozen=True, eq=False, init=False)

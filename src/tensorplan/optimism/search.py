@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorplan.errors import ProgramError
 from tensorplan.optimism.branch import SATISFIED, Trial, choose, is_feasible, make_trial, repair
-from tensorplan.optimism.program import Certificate, Program, ProgramError, Solution
+from tensorplan.optimism.program import Certificate, Program, Solution
 from tensorplan.optimism.relax import EMPTY, UNIT, VIOLATED, Desk, Rows, compiled, dot, make_desk, relax
 from tensorplan.optimism.tree import (
     CLOSED,

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.optimism.program import Array, Certificate, CertificateError, Ints, Program, Solution
+from tensorplan.errors import CertificateError
+from tensorplan.optimism.program import Array, Certificate, Ints, Program, Solution
 
 CLAIM = 1e-9
 """A claimed number may be off by this much of |claim| + B ‖c‖: claims are floating-point evaluations."""

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from tensorplan.access.everywhere import ModelAccess
-from tensorplan.core import Access, Node, Problem, Refused, Solution
+from tensorplan.core import Access, Node, Problem, Solution
+from tensorplan.errors import Refused
 from tensorplan.problems.explore import explore
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.specs import number, whole
 
 B_X = 2.0

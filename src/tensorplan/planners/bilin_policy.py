@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tensorplan.access.everywhere import GlobalAccess
-from tensorplan.core import Array, BudgetSpent, Certificate, Node, Refused
+from tensorplan.core import Array, Certificate, Node
+from tensorplan.errors import BudgetSpent, Refused
 from tensorplan.intervals import Interval, bernstein_radius, hoeffding_radius
 from tensorplan.planners.bilin_constants import BilinConstants, bilin_constants
 from tensorplan.planners.bilin_program import NODES, Hypotheses, Rollouts, greedy

@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 
 from tensorplan.access.everywhere import GlobalAccess
-from tensorplan.core import END, Array, Node, NotRealizable, Policy
+from tensorplan.core import END, Array, Node, Policy
+from tensorplan.errors import NotRealizable
 from tensorplan.optimism import Solution
-from tensorplan.planners.refute import at_least, conflict, smallest_bound, smallest_eta
+from tensorplan.planners.refute import at_least, conflict, listed, smallest_bound, smallest_eta
 from tensorplan.planners.sol import Place, Sol
 
 TIGHT = 1e-9
@@ -138,12 +139,11 @@ class Hypotheses:
         states = [place for place in needed if not isinstance(place.state, Data)]
         smallest = smallest_eta(self.sol)
         larger = smallest_bound(self.sol, smallest)
-        shown = ", ".join(map(str, states[:4])) + (f" and {len(states) - 4} more" if len(states) > 4 else "")
-        where = f"has max_a <phi_q(s, a), theta> = <phi_v(s), theta> at {shown} and " if states else ""
+        where = f"has max_a <phi_q, theta> = <phi_v, theta> at {listed(states, 2)} and " if states else ""
         return NotRealizable(
             f"problem {problem!r} is not v*/q*-realizable with B={self.sol.radius:g} ({certainty}): no parameter "
-            f"{where}agrees with the rollouts; {at_least(smallest, larger)}; BiLin-UCB needs both maps to be "
-            "right at every state, reachable or not, TensorPlan at reachable ones only",
+            f"{where}agrees with the rollouts; {at_least(smallest, larger)}; both maps must be right at every state, "
+            "reachable or not",
             [(place.stage, place.state) for place in states],
             smallest,
             larger,

@@ -37,7 +37,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tensorplan.access.everywhere import GlobalAccess
-from tensorplan.core import BadInput, Policy, Refused
+from tensorplan.core import Policy
+from tensorplan.errors import BadInput, Refused
 from tensorplan.planners.tensorplan import TensorPlan
 from tensorplan.specs import number, one_of, undiscounted, whole
 

@@ -39,7 +39,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorplan.core import END, Access, Array, BudgetSpent, Certificate, Node
+from tensorplan.core import END, Access, Array, Certificate, Node
+from tensorplan.errors import BudgetSpent
 from tensorplan.intervals import bernstein_radius, empirical_bernstein, hoeffding_radius
 from tensorplan.optimism import Solution
 from tensorplan.planners.approx_td import Moments, sample_moments
@@ -168,13 +169,13 @@ class CertifiedPolicy:
         self._add_range(self.root)
         self.watch = Watch("certified", access, self.sol, config.trace, config.callback)
         status = self._recall() or self._plan()
-        self.certificate = Certificate(self.upper, self.lower, status, self.zeta)
+        self.certificate = Certificate(self.upper, self.lower, status, self.zeta, discount=config.discount)
         self.trace: Trace | None = self.watch.trace(self.root.phi)
         self.planning = False
         if status == "certified" and self.best is not None:
             memory.settled[_key(access.root)] = self.best, self.certificate
         if status == "refuted":
-            self.certificate = Certificate(high, self.lower, status, self.zeta)
+            self.certificate = Certificate(high, self.lower, status, self.zeta, discount=config.discount)
             raise refutation(self.sol, access.problem_name, config.eta, f"at confidence {1 - self.zeta:g}", self)
 
     def _recall(self) -> str | None:

@@ -33,18 +33,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensorplan.core import (
-    END,
-    NORM_SLACK,
-    Access,
-    Array,
-    BadInput,
-    BudgetSpent,
-    Certificate,
-    Node,
-    Refused,
-    TensorplanError,
-)
+from tensorplan.core import END, NORM_SLACK, Access, Array, Certificate, Node
+from tensorplan.errors import BadInput, BudgetSpent, Refused, TensorplanError
 from tensorplan.specs import number, undiscounted, whole
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from typing import Any
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.specs import number, whole
 
 _SPARE = 50

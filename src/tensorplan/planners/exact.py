@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorplan.core import END, Access, Array, BudgetSpent, Certificate, Node, Refused
+from tensorplan.core import END, Access, Array, Certificate, Node
+from tensorplan.errors import BudgetSpent, Refused
 from tensorplan.planners.refute import refutation
 from tensorplan.planners.sol import Place, Sol
 from tensorplan.planners.trace import Trace, Watch
@@ -125,10 +126,10 @@ class ExactPolicy:
             status = "budget"
         except KeyboardInterrupt:
             status = "interrupted"
-        self.certificate = Certificate(self.upper, self.lower, status)
+        self.certificate = Certificate(self.upper, self.lower, status, discount=config.discount)
         self.trace: Trace | None = self.watch.trace(self.root.phi)
         if status == "refuted":
-            self.certificate = Certificate(self._range(0)[1], self.lower, status)
+            self.certificate = Certificate(self._range(0)[1], self.lower, status, discount=config.discount)
             raise refutation(self.sol, access.problem_name, config.eta, "for certain", self)
 
     # ------------------------------------------------------------------ Init

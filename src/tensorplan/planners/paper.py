@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorplan.core import END, Access, Array, BudgetSpent, Certificate, Node, Refused
+from tensorplan.core import END, Access, Array, Certificate, Node
+from tensorplan.errors import BudgetSpent, Refused
 from tensorplan.planners.approx_td import approx_td
 from tensorplan.planners.constants import Constants, constants
 from tensorplan.planners.refute import refutation

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tensorplan.core import NotRealizable, Policy
+from tensorplan.core import Policy
+from tensorplan.errors import NotRealizable
 from tensorplan.optimism import Program, Search
 from tensorplan.planners.sol import Place, Sol
 
@@ -16,6 +17,9 @@ NODES = 100_000
 
 CLOSE = 1.01
 """The ratio at which a bisection stops."""
+
+SHOWN = 4
+"""Places that are named in a message."""
 
 FLOOR = 0.9995
 """So that rounding to four digits does not make a lower bound larger."""
@@ -39,17 +43,22 @@ def refutation(sol: Sol, problem: str, eta: float, certainty: str, policy: Polic
         larger = smallest_bound(sol, smallest - sol.eta)
     except KeyboardInterrupt:
         pass  # the refutation stands; less is said about it
-    shown = ", ".join(map(str, places[:4])) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
     known = f" up to eta={eta:g}" if eta else ""
     needed = at_least(smallest, larger) or "what it would need was not looked for to the end"
     return NotRealizable(
         f"problem {problem!r} is not realizable{known} with B={sol.radius:g} ({certainty}): no parameter agrees with "
-        f"what was measured at {shown}; {needed}",
+        f"what was measured at {listed(places)}; {needed}",
         [(place.stage, place.state) for place in places],
         smallest,
         larger,
         policy,
     )
+
+
+def listed(places: Sequence[Place], most: int = SHOWN) -> str:
+    """The first of the places, and how many more there are."""
+    rest = len(places) - most
+    return ", ".join(map(str, places[:most])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def at_least(eta: float | None, bound: float | None) -> str:

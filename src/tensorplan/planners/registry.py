@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplan.core import BadInput, Planner
+from tensorplan.core import Planner
+from tensorplan.errors import BadInput
 from tensorplan.planners.baselines import Oracle, RandomPlanner
 from tensorplan.planners.bilin_ucb import BiLinUCB
 from tensorplan.planners.confident_lspi import ConfidentLSPI

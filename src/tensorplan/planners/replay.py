@@ -13,7 +13,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from tensorplan.core import END, Access, BadInput, BudgetSpent, Certificate, Node, Planner, Refused
+from tensorplan.core import END, Access, Certificate, Node, Planner
+from tensorplan.errors import BadInput, BudgetSpent, Refused
 from tensorplan.specs import undiscounted
 
 ROUNDING = 1e-12

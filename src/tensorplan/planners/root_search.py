@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensorplan.core import Access, BudgetSpent, Node
+from tensorplan.core import Access, Node
+from tensorplan.errors import BudgetSpent
 from tensorplan.specs import whole
 
 

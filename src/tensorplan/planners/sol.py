@@ -23,7 +23,11 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import Array, Node
+from tensorplan.errors import shown
 from tensorplan.optimism import Program, Search, Solution
+
+QUOTED = 24
+"""Characters of a state in messages."""
 
 CHUNK = 20_000
 """Nodes after which a long search says how far it is."""
@@ -43,7 +47,7 @@ class Place:
         return cls(node.stage, repr(node) if key is None else key)
 
     def __str__(self) -> str:
-        return f"{self.state!r} (stage {self.stage})"
+        return f"{shown(self.state, QUOTED)} (stage {self.stage})"
 
 
 class Sol:

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tensorplan.core import END, Access, Node, Refused
+from tensorplan.core import END, Access, Node
+from tensorplan.errors import Refused
 from tensorplan.specs import whole
 
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tensorplan.core import Access, BadInput, Policy, Refused
+from tensorplan.core import Access, Policy
+from tensorplan.errors import BadInput, Refused
 from tensorplan.specs import number, one_of, truth, whole
 
 if TYPE_CHECKING:  # the modes load the optimiser, and are imported when one of them is begun

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tensorplan.access.delayed import DelayedAccess
-from tensorplan.core import Access, Certificate, Node, NotRealizable, Policy
+from tensorplan.core import Access, Certificate, Node, Policy
+from tensorplan.errors import NotRealizable
 from tensorplan.planners.tensorplan import Session, TensorPlan
 from tensorplan.problems.delayed import LENGTHENED
 

@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tensorplan.core import END, Access, BadInput, BudgetSpent, Node
+from tensorplan.core import END, Access, Node
+from tensorplan.errors import BadInput, BudgetSpent
 from tensorplan.specs import number, whole
 
 _POOL = 8192

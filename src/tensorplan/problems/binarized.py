@@ -19,26 +19,26 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import END, Array, BadInput, Problem, Solution, State
+from tensorplan.core import END, Array, Problem, Solution, State
+from tensorplan.errors import BadInput
+from tensorplan.problems.forwarding import Forwarding
 from tensorplan.specs import one_of, undiscounted
 
 MAPS = ("first", "mean", "concat")
 """φ_q of the first completion; the mean over the completions; those of all completions side by side."""
 
 
-class BinarizedMDP:
+class BinarizedMDP(Forwarding):
     """The MDP of (s, prefix); with a horizon a stage h of the problem is the stages L h .. L h + L - 1."""
 
-    actions = 2
-
     def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.mdp)
         self.problem = problem
+        self.actions = 2
         self.bits = (problem.actions - 1).bit_length()
         self.horizon = None if problem.horizon is None else problem.horizon * self.bits
         low, high = problem.reward_range
         self.reward_range = (min(low, 0.0), max(high, 0.0))
-        self.deterministic_transitions = problem.deterministic_transitions
-        self.deterministic_rewards = problem.deterministic_rewards
 
     def start(self, rng: np.random.Generator) -> State:
         """A start state, and no bits."""
@@ -117,4 +117,5 @@ def binarize(problem: Problem, features: str = "mean") -> Problem:
         bound=problem.bound * (math.sqrt(problem.actions) if features == "concat" else 1.0),
         name=f"binarized {problem.name}",
         solution=None if problem.solution is None else BinarizedValues(mdp, problem.solution),
+        retries=problem.retries,
     )

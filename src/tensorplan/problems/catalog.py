@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensorplan.core import BadInput, Problem
+from tensorplan.core import Problem
+from tensorplan.errors import BadInput
 from tensorplan.problems.constant_gap import constant_gap
 from tensorplan.problems.exponential import exponential
 from tensorplan.problems.gym import gym

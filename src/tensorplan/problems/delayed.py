@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import END, Array, End, Problem, Refused, State, Vectorised
+from tensorplan.core import END, Array, End, Problem, State, Vectorised
+from tensorplan.errors import Refused
+from tensorplan.problems.forwarding import Forwarding
 from tensorplan.problems.simulate import draw
 from tensorplan.problems.tabular import TabularMDP
 from tensorplan.specs import undiscounted
@@ -98,20 +100,17 @@ def delayed(problem: Problem) -> Problem:
         solution=None if problem.solution is None else DelayedSolution(problem),
         theta=_theta(problem),
         eta=problem.eta,
+        retries=problem.retries,
     )
 
 
-class DelayedMDP:
+class DelayedMDP(Forwarding):
     """The simulator of M̄, made from that of M."""
 
-    deterministic_transitions = True
-
     def __init__(self, problem: Problem) -> None:
-        self.mdp = problem.mdp
+        super().__init__(problem.mdp)
         self.horizon = None if problem.horizon is None else problem.horizon + 1
-        self.actions = problem.actions
         self.reward_range = with_zero(problem.reward_range)
-        self.deterministic_rewards = problem.deterministic_rewards
 
     def start(self, rng: np.random.Generator) -> Pair:
         """Draw (s0, None)."""
@@ -124,8 +123,6 @@ class DelayedMDP:
 
 class _Batches(DelayedMDP):
     """The simulator of M̄ where that of M draws batches."""
-
-    mdp: Any
 
     def step_batch(
         self, state: Pair, action: int, n: int, rng: np.random.Generator

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorplan.core import END, Problem, Refused, State
+from tensorplan.core import END, Problem, State
+from tensorplan.errors import Refused
 from tensorplan.problems.simulate import draw
 from tensorplan.problems.tabular import TabularMDP, TabularValues, solve_tabular
 

@@ -38,7 +38,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import Array, Problem, Refused, State
+from tensorplan.core import Array, Problem, State
+from tensorplan.errors import Refused
 from tensorplan.problems.near_orthogonal import MOST, Signs, dot, near_orthogonal, usual_count
 from tensorplan.specs import number as real
 from tensorplan.specs import one_of, truth, whole

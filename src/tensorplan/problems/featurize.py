@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import Array, BadInput, Problem
+from tensorplan.core import Array, Problem
+from tensorplan.errors import BadInput
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
 from tensorplan.specs import number, one_of, truth, whole
 

@@ -13,11 +13,13 @@ would change what is optimal wherever an episode can end early.)
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tensorplan.core import BadInput, Problem
+from tensorplan.core import Problem
+from tensorplan.errors import BadInput
 from tensorplan.features import PointFeatures, resolve
 from tensorplan.problems.featurize import SLACK, featurize, reachable, realizing
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
@@ -43,6 +45,7 @@ def from_gym(
     set_state: Callable[[Any, Any], Any] | None = None,
     seed: int = 0,
     name: str | None = None,
+    retries: int = 0,
     **options: Any,
 ) -> Problem:
     """The environment as a Problem.
@@ -57,7 +60,8 @@ def from_gym(
     random episodes; known for tables and classic control.  ``return_range``: the same for returns, from every state on,
     where they are known to be in a smaller range than rewards and steps allow, as (0, 1) with a single prize; it saves
     queries where chance is involved.  ``deterministic``: found out if not given.  ``restore``: one of "table",
-    "attributes", "deepcopy"; or give ``get_state(env)`` and ``set_state(env, state)``.
+    "attributes", "deepcopy"; or give ``get_state(env)`` and ``set_state(env, state)``.  ``retries``: how often a step
+    that raises is tried again.
     """
     try:
         from tensorplan.problems.gym_mdp import Opened
@@ -80,7 +84,8 @@ def from_gym(
     )
     mdp.return_range = return_range
     if (d := realizing(features)) is None:
-        return _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
+        problem = _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
+        return replace(problem, retries=retries) if retries else problem
     if not isinstance(mdp, TabularMDP):
         raise BadInput(f"{features!r} is made from the exact solution, and {opened.name} has no transition table")
     label = name or f"{opened.name} with {features} features"

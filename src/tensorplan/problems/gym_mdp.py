@@ -11,7 +11,8 @@ import gymnasium
 import numpy as np
 from gymnasium import wrappers
 
-from tensorplan.core import END, Array, BadInput, State
+from tensorplan.core import END, Array, State
+from tensorplan.errors import BadInput
 from tensorplan.features.frame import Frame
 from tensorplan.problems.gym_restore import (
     FORBIDDEN,
@@ -257,9 +258,7 @@ class Opened:
                 continue
         return None
 
-    def _reward_range(
-        self, given: tuple[float, float] | str | None, moments: Sequence[Moment]
-    ) -> tuple[float, float]:
+    def _reward_range(self, given: tuple[float, float] | str | None, moments: Sequence[Moment]) -> tuple[float, float]:
         rewards = [moment.result[1] for moment in moments]
         if given == "probe":
             return min(rewards), max(rewards)

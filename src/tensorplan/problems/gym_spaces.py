@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from tensorplan.core import Array, BadInput
+from tensorplan.core import Array
+from tensorplan.errors import BadInput
 from tensorplan.features.frame import Frame
 
 MOST_ACTIONS = 100_000

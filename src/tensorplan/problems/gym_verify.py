@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.problems.gym_restore import Functions, Randomness, Way
 
 MOMENTS = 120
@@ -182,9 +182,7 @@ def _once(stage: Stage, way: Way, moment: Moment, value: Any, slack: float) -> A
     return result, None if result[2] or result[3] else way.capture(env)[1]
 
 
-def _follow(
-    stage: Stage, way: Way, moments: Sequence[Moment], captured: Sequence[tuple[Any, Any]], start: int
-) -> None:
+def _follow(stage: Stage, way: Way, moments: Sequence[Moment], captured: Sequence[tuple[Any, Any]], start: int) -> None:
     """Several steps after one restore, and the states on the way."""
     env = way.restore(stage.env, captured[start][0])
     for ahead in range(start, min(start + AHEAD, len(moments))):

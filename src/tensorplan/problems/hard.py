@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import END, Array, BadInput, End, Problem, State
+from tensorplan.core import END, Array, End, Problem, State
+from tensorplan.errors import BadInput
 from tensorplan.hypercube import distance, from_secret, is_close
 from tensorplan.problems.hard_features import (
     DENSE_LIMIT,

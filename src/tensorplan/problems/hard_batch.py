@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorplan.core import END, Array, BadInput, State
+from tensorplan.core import END, Array, State
+from tensorplan.errors import BadInput
 from tensorplan.native import compiled, popcount
 from tensorplan.problems.hard import HardMDP
 from tensorplan.problems.hard_tree import HardState

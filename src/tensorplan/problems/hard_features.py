@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import Array, BadInput
+from tensorplan.core import Array
+from tensorplan.errors import BadInput
 from tensorplan.hypercube import to_signs
 
 Number = Any

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 
 MOST = 50_000
 """The most vectors that are looked for."""

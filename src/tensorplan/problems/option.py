@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Array, BadInput, Problem
+from tensorplan.core import Array, Problem
+from tensorplan.errors import BadInput
 from tensorplan.features import Frame
 from tensorplan.problems.fitted import featured, fitted
 from tensorplan.problems.tabular import TabularMDP, evaluate_tabular

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tensorplan.core import END, Array, BadInput, Problem, State
+from tensorplan.core import END, Array, Problem, State
+from tensorplan.errors import BadInput
 from tensorplan.specs import whole
 
 _UNUSED = np.random.default_rng(0)  # deterministic steps draw nothing

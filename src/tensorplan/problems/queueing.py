@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import END, Array, BadInput, Problem, State
+from tensorplan.core import END, Array, Problem, State
+from tensorplan.errors import BadInput
 from tensorplan.features import Frame
 from tensorplan.problems.fitted import featured
 from tensorplan.problems.tabular import TabularMDP

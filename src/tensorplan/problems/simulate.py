@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorplan.core import END, BadInput, Problem, ProblemError, State
+from tensorplan.core import END, Array, Problem, State
+from tensorplan.errors import QUOTED, BadInput, ProblemError, raised, shown
+
+HALF = QUOTED // 2
+"""Characters of a quoted object, where a message quotes several."""
+
+ROUNDING = 1e-12
+"""By how much of its size a reward may miss its declared range and count as rounded: it is moved to the nearest end."""
 
 
 def draw_start(problem: Problem, rng: np.random.Generator) -> State:
     """An initial state, checked."""
-    try:
-        state = problem.mdp.start(rng)
-    except Exception as error:
-        raise ProblemError(f"start() of problem {problem.name!r} raised {type(error).__name__}: {error}") from error
+    state = _called(problem, f"start() of problem {problem.name!r}", lambda: problem.mdp.start(rng))
     if state is END:
         raise ProblemError(f"start() of problem {problem.name!r} gave END: there is nothing to plan")
     return state
@@ -26,8 +32,53 @@ def draw(problem: Problem, state: State, stage: int, action: int, rng: np.random
     try:
         answer = problem.mdp.step(state, action, rng)
     except Exception as error:
-        raise step_raised(state, stage, action, error) from error
+        answer = retry(problem, state, stage, action, rng, error)
     return unpack(problem, state, stage, action, answer)
+
+
+def retry(
+    problem: Problem, state: State, stage: int, action: int, rng: np.random.Generator, error: Exception
+) -> tuple[float, State]:
+    """What ``step`` answers after it raised, from as many tries as the problem allows; else a ProblemError."""
+
+    def ask() -> tuple[float, State]:
+        return problem.mdp.step(state, action, rng)
+
+    answer: tuple[float, State] = _called(problem, _step(state, stage, action), ask, error)
+    return answer
+
+
+def draw_batch(
+    problem: Problem, state: State, stage: int, action: int, n: int, rng: np.random.Generator
+) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
+    """n samples of a pair from one call of ``step_batch``, their shapes checked."""
+    mdp: Any = problem.mdp
+    where = f"step_batch(state={shown(state, HALF)}, action={action}, n={n}) at stage {stage}"
+    answer = _called(problem, where, lambda: mdp.step_batch(state, action, n, rng))
+    try:
+        rewards, following, which = answer
+        rewards, which = np.asarray(rewards, dtype=np.float64), np.asarray(which)
+        count = len(following)
+    except Exception:
+        raise ProblemError(f"{where} must return (rewards, successors, which), got {shown(answer)}") from None
+    if rewards.shape != (n,) or which.shape != (n,):
+        raise ProblemError(f"{where} gave rewards of shape {rewards.shape} and indices of shape {which.shape}")
+    if which.dtype.kind not in "iu" or not 0 <= which.min() <= which.max() < count:
+        raise ProblemError(f"{where} gave indices that are not among 0 .. {count - 1}, for {count} successors")
+    return rewards, following, which
+
+
+def _called(problem: Problem, what: str, call: Callable[[], Any], error: Exception | None = None) -> Any:
+    """What the call gives, tried again after an error as often as the problem allows."""
+    tries = problem.retries + (error is None)
+    for _ in range(tries):
+        try:
+            return call()
+        except Exception as latest:
+            error = latest
+    assert error is not None
+    again = f" (tried {problem.retries + 1} times)" if problem.retries else ""
+    raise ProblemError(f"{what} {raised(error)}{again}") from error
 
 
 def unpack(problem: Problem, state: State, stage: int, action: int, answer: Any) -> tuple[float, State]:
@@ -35,30 +86,29 @@ def unpack(problem: Problem, state: State, stage: int, action: int, answer: Any)
     try:
         reward, following = answer
         reward = float(reward)
-    except (TypeError, ValueError):
-        raise ProblemError(f"{_step(state, stage, action)} must return (reward, next_state), got {answer!r}") from None
-    check_reward(problem, state, stage, action, reward)
-    return reward, following
+    except Exception:
+        where = _step(state, stage, action)
+        raise ProblemError(f"{where} must return (reward, next_state), got {shown(answer)}") from None
+    return checked_reward(problem, state, stage, action, reward), following
 
 
-def check_reward(problem: Problem, state: State, stage: int, action: int, reward: float) -> None:
-    """Raise unless the reward is a number in the declared range."""
+def checked_reward(problem: Problem, state: State, stage: int, action: int, reward: float) -> float:
+    """The reward, moved into the declared range where only rounding took it out; raises where it is outside."""
     low, high = problem.reward_range
-    if not low <= reward <= high:
-        what = "is not a number" if math.isnan(reward) else f"is outside of the declared range [{low:g}, {high:g}]"
-        raise ProblemError(f"{_step(state, stage, action)} gave the reward {reward!r}, which {what}")
-
-
-def step_raised(state: State, stage: int, action: int, error: Exception) -> ProblemError:
-    """The ProblemError for a ``step`` that raised."""
-    return ProblemError(f"{_step(state, stage, action)} raised {type(error).__name__}: {error}")
+    if low <= reward <= high:
+        return reward
+    slack = ROUNDING * max(1.0, abs(low), abs(high))
+    if low - slack <= reward <= high + slack:
+        return min(max(reward, low), high)
+    what = "is not a number" if math.isnan(reward) else f"is outside of the declared range [{low:g}, {high:g}]"
+    raise ProblemError(f"{_step(state, stage, action)} gave the reward {reward!r}, which {what}")
 
 
 def contradiction(state: State, stage: int, action: int, what: str, first: Any, then: Any) -> ProblemError:
     """The ProblemError for a declared-deterministic answer that changed."""
     return ProblemError(
         f"{_step(state, stage, action)} is declared to have deterministic {what}s, "
-        f"but the {what} was {first!r} and then {then!r}"
+        f"but the {what} was {shown(first, HALF)} and then {shown(then, HALF)}"
     )
 
 
@@ -66,11 +116,11 @@ def whole_action(action: Any, actions: int, state: State, stage: int) -> int:
     """The action as an int, or BadInput when it is not one of 0 .. actions-1."""
     if isinstance(action, int | np.integer) and not isinstance(action, bool) and 0 <= action < actions:
         return int(action)
-    raise BadInput(f"action {action!r} at state {state!r}, stage {stage}: actions are 0 .. {actions - 1}")
+    raise BadInput(f"action {shown(action)} at state {shown(state)}, stage {stage}: actions are 0 .. {actions - 1}")
 
 
 def _step(state: State, stage: int, action: int) -> str:
-    return f"step(state={state!r}, action={action}) at stage {stage}"
+    return f"step(state={shown(state, HALF)}, action={action}) at stage {stage}"
 
 
 def believable(problem: str, total: float, declared: tuple[float, float], where: str = "") -> float:

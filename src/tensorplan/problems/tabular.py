@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorplan.core import END, Array, BadInput, Problem, State
+from tensorplan.core import END, Array, Problem, State
+from tensorplan.errors import BadInput
 from tensorplan.specs import number, whole
 
 ROW_SLACK = 1e-9

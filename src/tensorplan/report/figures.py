@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.game import Cost
 from tensorplan.lab.hardness import Hardness
 from tensorplan.lab.table1 import Curve, Table1

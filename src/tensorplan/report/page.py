@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from tensorplan.core import BadInput
+from tensorplan.errors import BadInput
 from tensorplan.intervals import Interval
 from tensorplan.lab.plain import plain
 from tensorplan.lab.statistics import (

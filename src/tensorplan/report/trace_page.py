@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Array, BadInput
+from tensorplan.core import Array
+from tensorplan.errors import BadInput
 from tensorplan.planners.trace import Disjunction, Failure, Iteration, Trace
 from tensorplan.report.sol_slice import Plane, convex_part, pieces, strips
 from tensorplan.report.trace_pictures import Pictures, pictures_of, state_of

@@ -5,20 +5,34 @@ from __future__ import annotations
 import copy
 
 from tensorplan.core import State
+from tensorplan.errors import ProblemError, raised, shown
 
 
 def hashable(state: State) -> bool:
     """Whether a state can be hashed, so that it can be compared and will not change."""
     try:
         hash(state)
-    except TypeError:
+    except Exception:
         return False
     return True
 
 
 def same(one: State, other: State) -> bool:
     """Whether two states are known to be the same."""
-    return one is other or (hashable(one) and hashable(other) and bool(one == other))
+    return one is other or (hashable(one) and hashable(other) and equal(one, other))
+
+
+def equal(one: State, other: State) -> bool:
+    """``one == other``, or one sentence where comparing them raises."""
+    try:
+        return bool(one == other)
+    except Exception as error:
+        raise incomparable(one, error) from error
+
+
+def incomparable(state: State, error: Exception) -> ProblemError:
+    """The error for a state whose ``__eq__`` raises."""
+    return ProblemError(f"comparing the state {shown(state)} with another one {raised(error)}")
 
 
 def own(state: State) -> State:
