@@ -5,6 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 import tensorplan as tp
+from tensorplan.problems.forwarding import Forwarding
+
+
+class Hidden(Forwarding):
+    """A table behind a plain simulator: nobody can look at it."""
+
+    def start(self, rng):
+        return self.mdp.start(rng)
+
+    def step(self, state, action, rng):
+        return self.mdp.step(state, action, rng)
+
+    def step_batch(self, state, action, n, rng):
+        return self.mdp.step_batch(state, action, n, rng)
 
 
 class Walk:

@@ -353,7 +353,8 @@ class Access(Protocol):
     dimension: int
     has_phi_v: bool
     has_phi_q: bool
-
+    declared_returns: tuple[float, float] | None
+    """The range of returns that the MDP declares, where it does."""
     identity: object
     """The same for all access objects of one problem, and of no other."""
 
@@ -371,7 +372,7 @@ class Access(Protocol):
 
     @property
     def drew(self) -> bool:
-        """Whether answers that are declared deterministic drew random numbers, which need not mean that they vary."""
+        """Whether answers drew random numbers: where they are declared deterministic, a reason to ask them again."""
 
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
         """The range of the return from ``stage`` on, with the problem's discount or another one."""
@@ -381,6 +382,12 @@ class Access(Protocol):
 
     def sample(self, node: Node, action: int, n: int) -> Sample:
         """The same question; the answers as arrays."""
+
+    def misfit(self, values: str = "v") -> Any:
+        """How far the features are from realizing v* or q*, where that is known free of charge; else None.
+
+        It is for holding certificates against, not for planning (:mod:`tensorplan.problems.realizability`).
+        """
 
     def recheck(self, node: Node, action: int) -> Outcome:
         """One query that no cache answers, charged; an answer that contradicts an earlier one is an error."""
@@ -450,6 +457,10 @@ class Certificate:
     """Of the returns that the bracket is about."""
     proof: Any = field(default=None, repr=False, compare=False)
     """What ``tensorplan check`` verifies, or None."""
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise BadInput(f"a bracket [{self.lower!r}, {self.upper!r}] is none: lower must not be above upper")
 
     @property
     def gap(self) -> float:

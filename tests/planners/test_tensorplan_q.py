@@ -1,5 +1,7 @@
 """TP': linear q*, deterministic transitions."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -24,7 +26,7 @@ def test_exact_where_nothing_is_random():
         assert first.certificate.lower - 1e-7 <= best <= first.certificate.upper + 1e-7
         # one question serves all next actions: d + 1 failures, each of A pairs at most
         assert first.total_queries <= 2 * (task.horizon + (task.dimension + 2) * task.actions)
-        assert second.total_queries == 0
+        assert second.total_queries <= math.ceil(0.1 * (second.steps + 1))
         assert second.actions == first.actions
 
 
@@ -67,7 +69,7 @@ class PrintedPlanner:
 
     def begin(self, access, rng):
         policy = self.planner.begin(access, rng)
-        return Printed(policy.policy, policy.delayed)
+        return Printed(policy.policy, policy.delayed, "")
 
 
 def test_the_printed_index_loses():
@@ -103,7 +105,7 @@ def test_start_states_have_memories_of_their_own():
     known = set()
     for episode in run.episodes:
         assert task.optimal_value(episode.start) - episode.total_reward <= 1e-9
-        assert (episode.total_queries == 0) <= (episode.start in known)
+        assert (episode.total_queries <= 1) <= (episode.start in known)
         known.add(episode.start)
     assert known == {0, 1, 2, 3}
 

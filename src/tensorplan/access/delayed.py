@@ -25,6 +25,7 @@ from tensorplan.problems.delayed import (
     simulate,
     with_zero,
 )
+from tensorplan.problems.realizability import Misfit
 from tensorplan.problems.simulate import whole_action
 from tensorplan.specs import whole
 
@@ -91,6 +92,7 @@ class DelayedAccess:
         self.dimension = access.dimension + 1
         self.has_phi_v = True
         self.has_phi_q = False
+        self.declared_returns = access.declared_returns
 
         self._access = access
         self._nodes: dict[Pair, DelayedNode] = {}
@@ -114,6 +116,10 @@ class DelayedAccess:
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
         """The range of the return from ``stage`` on, which is that of M one step earlier."""
         return self._access.return_range(stage if self.horizon is None else max(stage - 1, 0), discount)
+
+    def misfit(self, values: str = "v") -> Misfit | None:
+        """How far φ_q is from realizing q* of M, which is v̄*, where a small table tells; else None."""
+        return self._access.misfit("q") if values == "v" else None
 
     def pair(self, node: Any, action: int) -> DelayedNode:
         """The node of M̄ for ``action`` about to be executed in a node of M."""

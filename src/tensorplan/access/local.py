@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from tensorplan.access.meter import Meter
 from tensorplan.core import END, Array, Outcome, Problem, State, Trail, Vectorised, Walk
 from tensorplan.errors import BadInput, NotReached, ProblemError, shown
+from tensorplan.problems.realizability import Misfit, misfit_of
 from tensorplan.problems.simulate import (
     checked_reward,
     contradiction,
@@ -116,6 +117,9 @@ class Batch(Sequence[Outcome]):
 class LocalAccess:
     """A planner's window on one episode (see :class:`tensorplan.core.Access`)."""
 
+    drew: bool
+    """Whether answers drew random numbers: where they are declared deterministic, a reason to ask them again."""
+
     def __init__(
         self,
         problem: Problem,
@@ -137,6 +141,7 @@ class LocalAccess:
         self.dimension = problem.dimension
         self.has_phi_v = problem.phi_v is not None
         self.has_phi_q = problem.phi_q is not None
+        self.declared_returns = problem.declared_returns
 
         self._problem = problem
         self._rng = rng
@@ -150,17 +155,12 @@ class LocalAccess:
         self._answers: dict[tuple[State, int], tuple[float, State]] = {}
         self._recall = cache and problem.deterministic
         self._ask = self._ask_memory if problem.deterministic_transitions else self._ask_simulator
-        self._first_state = rng.bit_generator.state if problem.deterministic else None
+        self.drew = not problem.deterministic
         self.identity = problem.identity
         self.root = self._admit(start, 0)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         raise BadInput("an access object belongs to one episode: it cannot be copied or pickled")
-
-    @property
-    def drew(self) -> bool:
-        """Whether answers that are declared deterministic drew random numbers, which need not mean that they vary."""
-        return self._first_state is not None and self._rng.bit_generator.state != self._first_state
 
     @property
     def spent(self) -> int:
@@ -175,6 +175,10 @@ class LocalAccess:
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
         """The range of the return from ``stage`` on, with the problem's discount or another one."""
         return self._problem.return_range(stage, discount)
+
+    def misfit(self, values: str = "v") -> Misfit | None:
+        """How far the features are from realizing v* ("v") or q* ("q"), where a small table tells; else None."""
+        return misfit_of(self._problem, values)
 
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
         """n samples of (reward, next) at a node issued before, charged as n queries."""
@@ -283,7 +287,7 @@ class LocalAccess:
         if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
             raise self._not_reached(node)
         state, stage = node._state, node._stage
-        reward, following = self._ask_simulator(state, stage, action)
+        reward, following = self._ask_watched(state, stage, action)
         if self.deterministic_transitions:
             self._remember(state, stage, action, reward, following)
         return Outcome(reward, self._issue_next(following, stage))
@@ -326,9 +330,18 @@ class LocalAccess:
                 raise incomparable(state, error) from error
             if known is not None:
                 return known
-        reward, following = self._ask_simulator(state, stage, action)
+        reward, following = self._ask_watched(state, stage, action)
         self._remember(state, stage, action, reward, following)
         return reward, following
+
+    def _ask_watched(self, state: State, stage: int, action: int) -> tuple[float, State]:
+        """One answer of the simulator, and whether it drew random numbers, which is suspicious where nothing is."""
+        if self.drew:
+            return self._ask_simulator(state, stage, action)
+        before = self._rng.bit_generator.state
+        answer = self._ask_simulator(state, stage, action)
+        self.drew = self._rng.bit_generator.state != before
+        return answer
 
     def _remember(self, state: State, stage: int, action: int, reward: float, following: State) -> None:
         """Keep the first answer of a deterministic problem, and compare later ones with it."""

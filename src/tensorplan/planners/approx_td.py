@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tensorplan.core import END, Access, Array, Node, Sample
@@ -43,12 +45,16 @@ def approx_td(access: Access, node: Node, n: int, discount: float = 1.0) -> Arra
     return sample_moments(access, node, n, discount).deltas(node.phi_v)
 
 
-def sample_moments(access: Access, node: Node, n: int, discount: float = 1.0) -> Moments:
-    """The moments of n fresh samples of every action."""
+def sample_moments(
+    access: Access, node: Node, n: int, discount: float = 1.0, record: Callable[[Node, int, Sample], None] | None = None
+) -> Moments:
+    """The moments of n fresh samples of every action; ``record`` hears of all of them."""
     moments = Moments(access.actions, access.dimension)
     for start in range(0, n, CHUNK):
         for action, sample in enumerate(access.sample_all(node, min(CHUNK, n - start))):
             _add(sample, discount, moments.sums[action], moments.squares[action])
+            if record is not None:
+                record(node, action, sample)
     moments.n = n
     return moments
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -11,18 +10,27 @@ from typing import Any
 import numpy as np
 
 from tensorplan.access.everywhere import GlobalAccess
-from tensorplan.core import Array, Certificate, Node
-from tensorplan.errors import BudgetSpent, Refused
-from tensorplan.intervals import Interval, bernstein_radius, hoeffding_radius
+from tensorplan.core import END, Array, Certificate, Node
+from tensorplan.errors import BudgetSpent, ProblemError, Refused
+from tensorplan.intervals import Interval, bernstein_radius, betting_upper_bound, hoeffding_radius
+from tensorplan.planners.anytime import ended
 from tensorplan.planners.bilin_constants import BilinConstants, bilin_constants
-from tensorplan.planners.bilin_program import NODES, Hypotheses, Rollouts, greedy
+from tensorplan.planners.bilin_program import Hypotheses, Rollouts, greedy
 from tensorplan.planners.bilin_ucb import BiLinUCB
+from tensorplan.planners.challenge import ATTACK, DOUBTED, PILOT, doubts, find_path, find_rival
+from tensorplan.planners.claims import rounding_of, unfit_by_table, warn
+from tensorplan.planners.evaluation import Candidate, Evaluation, Player, Visits, key_of
+from tensorplan.planners.experience import Experience
+from tensorplan.planners.queries import Queries
 
 BUDGET = 10**9
 """Queries that are too many for mode ``paper`` when nobody gave a budget."""
 
-PILOT = 64
+FIRST = 64
 """m at first."""
+
+ALARM = 1e-6
+"""The probability of calling a simulator changed that is not."""
 
 SHARPNESS = 2.0
 """θ_t is excluded when a mean of ℓ is this many radii away from zero."""
@@ -33,12 +41,13 @@ class Memory:
     """What holds wherever an episode starts, and what was settled for earlier start states."""
 
     hypotheses: Hypotheses
+    experience: Experience
     settled: dict[Any, tuple[Array, Certificate]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, access: GlobalAccess) -> Memory:
         """Of a problem about which nothing is known yet."""
-        return cls(Hypotheses(access))
+        return cls(Hypotheses(access), Experience(access, 1.0))
 
 
 class GreedyPolicy:
@@ -58,15 +67,6 @@ class GreedyPolicy:
         """argmax_a <φ_q(s, a), θ>."""
         return greedy(node, self.theta)
 
-    def _finish(self, plan: Callable[[], str]) -> str:
-        """What ended the planning."""
-        try:
-            return plan()
-        except BudgetSpent:
-            return "budget"
-        except KeyboardInterrupt:
-            return "interrupted"
-
     def _charge(self, n: int) -> None:
         """End the planning at the planner's own budget; the access object sees to the other one."""
         if self.config.budget is not None and n > self.config.budget - self.access.spent:
@@ -76,7 +76,7 @@ class GreedyPolicy:
 class CertifiedPolicy(GreedyPolicy):
     """Mode ``certified``."""
 
-    def __init__(self, config: BiLinUCB, access: GlobalAccess, memory: Memory) -> None:
+    def __init__(self, config: BiLinUCB, access: GlobalAccess, memory: Memory, rng: np.random.Generator) -> None:
         super().__init__(config, access, memory.hypotheses)
         delta, key = config.accuracy(access), access.root.key
         self.upper, self.lower = min(self.high, access.bound), self.low
@@ -84,17 +84,97 @@ class CertifiedPolicy(GreedyPolicy):
             self.zeta, self.goal = 0.0, 2 * memory.hypotheses.horizon * memory.hypotheses.loose
         else:
             self.zeta, self.goal = delta / (2 * (self.high - self.low)), delta / 2
+        self.queries = Queries(access, config.budget, 1.0, memory.experience)
+        self.player = Player(self.queries, memory.hypotheses.horizon, rng)
+        self.rival: Candidate | None = None
+        """The policy that acts, where it was shown to earn more than that of θ."""
         if key is not None and key in memory.settled:
-            self.theta, self.certificate = memory.settled[key]
+            self.theta, certificate = memory.settled[key]
+            self._check_settled(certificate)
+            self.certificate = certificate
             return
-        status = self._finish(self._plan)
-        self.certificate = Certificate(self.upper, self.lower, status, self.zeta)
-        if status == "certified" and key is not None:
+        status = ended(self._plan, self._bracket)
+        if status in ("certified", "refuted", "limit"):
+            status = ended(lambda: self._challenged(status), self._bracket)
+        self.certificate = self._bracket(status)
+        warn(access.problem_name, self.certificate)
+        if status == "certified" and key is not None and self.rival is None:
             memory.settled[key] = self.theta, self.certificate
         if status == "refuted":
-            self.certificate = Certificate(self.high, self.lower, status, self.zeta)
             certainty = "for certain" if self.certain else f"at confidence {1 - self.zeta:g}"
             raise self.hypotheses.refutation(access.problem_name, certainty, self)
+
+    def act(self, node: Node) -> int:
+        """argmax_a <φ_q(s, a), θ>, or what a better policy does."""
+        return super().act(node) if self.rival is None else self.player.choose(self.rival, node)
+
+    def _challenged(self, status: str) -> str:
+        """The status after an attempt to find a policy that earns more than the upper bound."""
+        doubted = bool(doubts(self.access, self.queries.experience))
+        share = DOUBTED if doubted else ATTACK
+        end = self.queries.spent + min(max(1.0, share * self.queries.spent), self.queries.room)
+        if self.certain:
+            self._try_path(end)
+        else:
+            self._try_rival(end, status)
+        if self._contradicted:
+            self.hypotheses.demand(self.access.root, self.lower)
+            return "refuted"
+        unfit = any(unfit_by_table(self.access, 0.0, values) for values in ("v", "q"))
+        if status == "certified" and not self.queries.experience.paid and self.access.reward_range != (0.0, 0.0):
+            return "doubtful"
+        return "limit" if status == "certified" and unfit else status
+
+    def _try_path(self, end: float) -> None:
+        """Where nothing is random: the best path by all that was seen."""
+        path = find_path(self.queries, self.player.steps, self.player.rng, end, self.upper)
+        total = math.fsum(step.reward for step in path)
+        if path and path[-1].following is END and total > self.lower:
+            choices = {key_of(step.node): step.action for step in path}
+            self.lower, self.rival = total, Candidate("path", lambda node: choices.get(key_of(node)))
+
+    def _try_rival(self, end: float, status: str) -> None:
+        """The most promising policy that makes no use of features, and what it earns at least."""
+        rival, _ = find_rival(self.player, end, self.upper)
+        self.hypotheses.policies += 1
+        t = self.hypotheses.policies
+        evaluation = Evaluation(rival, self.player, t, self.zeta / (2 * t * (t + 1)), self.low)
+        most = end - self.queries.spent
+        while evaluation.visits.queries < most:
+            evaluation.grow(most)
+            if evaluation.lower > self.lower:
+                self.lower, self.rival = evaluation.lower, rival
+            hopeless = evaluation.visits.mean + 2 * evaluation.visits.error < self.upper
+            if status == "certified" and hopeless and not self._contradicted:
+                break
+
+    def _check_settled(self, certificate: Certificate) -> None:
+        """Raise where the policy that an earlier episode settled no longer earns what it was shown to."""
+        visits = Visits()
+        candidate = Candidate("theta", lambda node: greedy(node, self.theta))
+        self.player.play(candidate, 1 if self.certain else PILOT, visits)
+        high = visits.mean if self.certain else betting_upper_bound(visits.returns, self.high, ALARM)
+        if high < certificate.lower - self.goal / 8:
+            raise ProblemError(
+                f"problem {self.access.problem_name!r} has changed since an earlier episode: a policy that was shown "
+                f"to earn {certificate.lower:.4g} at least from this start state now earns {visits.mean:.4g}"
+            )
+
+    def _bracket(self, status: str) -> Certificate:
+        """The bracket as it stands."""
+        refuted = status == "refuted" or self._contradicted
+        upper = self.high if refuted else max(self.upper, self.lower)
+        maps = "v*(s) = <phi_v(s), theta> and q*(s, a) = <phi_q(s, a), theta> at all states, reachable or not"
+        assumes = f"{maps}, with one theta of norm at most {self.access.bound:g}"
+        return Certificate(
+            upper,
+            self.lower,
+            status,
+            self.zeta,
+            lower_failure=self.zeta / 2,
+            assumes="" if upper == self.high else assumes,
+            warnings=tuple(doubts(self.access, self.queries.experience)),
+        )
 
     def _plan(self) -> str:
         """Optimism, episodes, and again, until the bounds meet."""
@@ -104,7 +184,7 @@ class CertifiedPolicy(GreedyPolicy):
                 return "refuted"
             if self._contradicted:
                 self.hypotheses.demand(self.access.root, self.lower)
-                return "refuted" if self.hypotheses.sol.optimum(NODES).status == "infeasible" else "limit"
+                return "refuted"
             if self._closed and self.mean > -math.inf:  # of a policy that was tried
                 return "certified"
             theta = self.hypotheses.sol.point() if found.theta is None else found.theta
@@ -125,15 +205,16 @@ class CertifiedPolicy(GreedyPolicy):
     @property
     def _contradicted(self) -> bool:
         """Whether more was collected than can be had."""
-        return self.lower > self.upper + (self.goal if self.certain else 0.0)
+        slack = self.goal if self.certain else rounding_of(self.access, 1.0)
+        return self.lower > self.upper + slack
 
     def _evaluate(self, theta: Array) -> bool:
         """m episodes of θ's policy, doubled until it is good enough or its data exclude θ; whether they do."""
         self.hypotheses.policies += 1
-        t, look, m = self.hypotheses.policies, 0, 1 if self.certain else PILOT
+        t, look, m = self.hypotheses.policies, 0, 1 if self.certain else FIRST
         promise, rollouts = float(self.access.root.phi_v @ theta), Rollouts(self.access)
         while True:
-            rollouts.extend(theta, m - rollouts.n, self._charge)
+            rollouts.extend(theta, m - rollouts.n, self._charge, self.queries.experience)
             look += 1
             share = self.zeta / (2 * t * (t + 1) * look * (look + 1))
             mean, low, high = self._value(rollouts, share)
@@ -181,7 +262,7 @@ class PrintedPolicy(GreedyPolicy):
         self.constants = _constants(config, access)
         super().__init__(config, access, Hypotheses(access, self.constants.R))
         self._announce()
-        status = self._finish(self._plan)
+        status = ended(self._plan, lambda status: Certificate(self.high, self.low, status))
         if status != "done":
             self.certificate = Certificate(self.high, self.low, status)
         if status == "refuted":

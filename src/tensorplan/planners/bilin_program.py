@@ -29,6 +29,7 @@ from tensorplan.access.everywhere import GlobalAccess
 from tensorplan.core import END, Array, Node, Policy
 from tensorplan.errors import NotRealizable
 from tensorplan.optimism import Solution
+from tensorplan.planners.experience import Experience
 from tensorplan.planners.refute import at_least, conflict, listed, smallest_bound, smallest_eta
 from tensorplan.planners.sol import Place, Sol
 
@@ -165,12 +166,12 @@ class Rollouts:
         """x_h for every stage, (H, d+1)."""
         return self.sums / self.n
 
-    def extend(self, theta: Array, n: int, charge: Callable[[int], None]) -> None:
-        """n more episodes."""
+    def extend(self, theta: Array, n: int, charge: Callable[[int], None], experience: Experience | None = None) -> None:
+        """n more episodes; ``experience`` hears of what they see."""
         for start in range(0, n, CHUNK):
-            self._extend(theta, min(CHUNK, n - start), charge)
+            self._extend(theta, min(CHUNK, n - start), charge, experience)
 
-    def _extend(self, theta: Array, n: int, charge: Callable[[int], None]) -> None:
+    def _extend(self, theta: Array, n: int, charge: Callable[[int], None], experience: Experience | None) -> None:
         """n at once: those that are at the same state are asked for together."""
         totals, sums = np.zeros(n), np.zeros_like(self.sums)
         at: dict[Any, Any] = {self.access.root: np.arange(n)}
@@ -180,6 +181,8 @@ class Rollouts:
                 action = greedy(node, theta)
                 charge(len(who))
                 sample = self.access.sample(node, action, len(who))
+                if experience is not None:
+                    experience.add(node, action, sample)
                 totals[who] += sample.rewards
                 sums[stage, 0] -= sample.rewards.sum()
                 sums[stage, 1:] += len(who) * node.phi_q[action]

@@ -39,6 +39,7 @@ import numpy as np
 from tensorplan.access.everywhere import GlobalAccess
 from tensorplan.core import Policy
 from tensorplan.errors import BadInput, Refused
+from tensorplan.planners.sessions import OneProblem
 from tensorplan.planners.tensorplan import TensorPlan
 from tensorplan.specs import number, one_of, undiscounted, whole
 
@@ -111,7 +112,7 @@ class Session:
 
     def __init__(self, config: BiLinUCB) -> None:
         self.config = config
-        self._problem: str | None = None
+        self._problem = OneProblem()
         self._memory: Memory | None = None
 
     def __repr__(self) -> str:
@@ -121,14 +122,10 @@ class Session:
         """Start an episode with the data of earlier ones; mode ``paper`` starts anew, as printed."""
         from tensorplan.planners.bilin_policy import CertifiedPolicy, Memory, PrintedPolicy
 
+        self._problem.check(access)
         self.config.fit(access)
         if self.config.mode == "paper":
             return PrintedPolicy(self.config, access)
-        if self._problem not in (None, access.problem_name):
-            raise BadInput(
-                f"this session is for problem {self._problem!r}, not {access.problem_name!r}: begin a new one"
-            )
-        self._problem = access.problem_name
         if self._memory is None:
             self._memory = Memory.of(access)
-        return CertifiedPolicy(self.config, access, self._memory)
+        return CertifiedPolicy(self.config, access, self._memory, rng)

@@ -1,10 +1,12 @@
-"""TensorPlan where nothing is random: one question measures an action for ever.
+"""TensorPlan where nothing is random: one query per action and state suffices.
 
 An optimistic θ is rolled out from s0.  A step is verified by its first consistent action, l_a(θ; s) = 0 up to rounding;
 where no action is consistent all of them have been asked, and T1-T3 of :mod:`tensorplan.planners.sol` exclude θ.  A
 rollout that reaches END collects <φ(s0), θ>, which is at least v*(s0): its path is optimal, and it is replayed.
 
-Every optimistic step gives an upper bound on v*(s0), every rollout a lower one.
+Every optimistic step gives an upper bound on v*(s0), every rollout a lower one.  Before a bracket that has closed is
+called certified, a share of the queries tries what was not asked (:mod:`tensorplan.planners.challenge`), which must
+agree with some θ as well, and some answers along the path are asked again, since the determinism is only declared.
 """
 
 from __future__ import annotations
@@ -15,18 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorplan.core import END, Access, Array, Certificate, Node
+from tensorplan.core import END, Access, Certificate, Node, Outcome
 from tensorplan.errors import BudgetSpent, Refused
+from tensorplan.optimism import Solution
+from tensorplan.planners.anytime import ended
+from tensorplan.planners.challenge import ATTACK, DOUBTED, ROUNDS, SCRUTINISED, SCRUTINY, Explorer, doubts
+from tensorplan.planners.claims import assumption, table_refutation, unfit_by_table, warn
+from tensorplan.planners.experience import Experience
+from tensorplan.planners.facts import Fact, Rollout
+from tensorplan.planners.queries import Queries
 from tensorplan.planners.refute import refutation
-from tensorplan.planners.sol import Place, Sol
+from tensorplan.planners.sol import ROUNDING, Place, Sol
 from tensorplan.planners.trace import Trace, Watch
-from tensorplan.problems.simulate import believable
+from tensorplan.planners.transcript import exact_proof
+from tensorplan.problems.simulate import believable, contradiction
 
 if TYPE_CHECKING:
     from tensorplan.planners.tensorplan import TensorPlan
-
-ROUNDING = 1e-12
-"""What T1-T3 are widened by, relative to 1 + B, since features and rewards are floats."""
 
 FORGIVEN = 1e-9
 """An η, relative to 1 + B, that is taken for rounding as well where Sol would be empty without it."""
@@ -35,25 +42,14 @@ CONSISTENT = 1e-8
 """How far below zero, relative to 1 + B, a temporal difference may be for its action to be consistent."""
 
 CLOSED = 1e-6
-"""The gap, relative to 1 + B, at which the upper and the lower bound have met."""
+"""The gap at which the upper and the lower bound have met, relative to 1 + B or to the range of returns, whichever is
+smaller: a large B must not make a large gap look small."""
 
+SECONDS = 30.0
+"""A search that takes longer, about, makes way for a rollout of the best θ that it has found so far."""
 
-class Fact:
-    """What is known of one state: its features, and per action the answer and Δ_a, once asked."""
-
-    __slots__ = ("answers", "choice", "deltas", "node", "phi", "place", "unasked")
-
-    def __init__(self, place: Place, phi: Array, actions: int) -> None:
-        self.place = place
-        self.phi = phi
-        self.node: Node | None = None
-        """Where to ask, in this episode; None when only an earlier episode was here."""
-        self.answers: list[tuple[float, Fact | None] | None] = [None] * actions
-        """Reward and next fact, which is None at END."""
-        self.deltas = np.full((actions, len(phi) + 1), np.nan)
-        self.unasked = actions
-        self.choice: int | None = None
-        """What a path that was proved optimal does here; preferred, since other actions may only seem as good."""
+DEPTH = 1_000
+"""Steps of an exploring episode where there is no horizon."""
 
 
 class Memory:
@@ -63,6 +59,9 @@ class Memory:
         self.actions = access.actions
         self.facts: dict[tuple[int, Any], Fact] = {}
         self.sol = Sol(access.dimension, access.bound, eta=config.eta, discount=config.discount)
+        self.experience = Experience(access, config.discount)
+        self.challenged: set[Fact] = set()
+        """Start states whose brackets have survived a challenge."""
         self.liked = np.zeros((access.actions + 1, access.actions), dtype=np.int64)
         """How often an action was consistent, by the action before it; the last row is for first steps."""
 
@@ -82,6 +81,7 @@ class Memory:
             node.note = fact
         else:
             self.facts[node.stage, key] = fact
+        self.experience.meet(node)
         return fact
 
     def begin(self) -> None:
@@ -90,70 +90,80 @@ class Memory:
             fact.node = None
 
 
-class Rollout:
-    """A path of consistent actions, and how it ended."""
-
-    def __init__(self) -> None:
-        self.steps: list[tuple[Fact, int]] = []
-        self.total = 0.0
-        self.weight = 1.0  # γ^t
-        self.last: Fact | None = None
-        """Where it stopped; None at END."""
-        self.failed = False
-        """Whether ``last`` has no consistent action."""
-        self.loop: int | None = None
-        """The step that the path comes back to, for ever (discounted problems)."""
-
-
 class ExactPolicy:
+    """Repeats the best path; behind its end, the most promising action, or a random one after a refutation."""
+
+    def __init__(self, planning: Planning, path: Rollout, certificate: Certificate, trace: Trace | None) -> None:
+        self.planning, self.certificate, self.trace = planning, certificate, trace
+        self.sol = planning.sol
+        self.path, self.loop = path.steps, path.loop
+        self.time = 0
+
+    def act(self, node: Node) -> int:
+        """The next action of the path."""
+        if self.time == len(self.path) and self.loop is not None:
+            self.time = self.loop
+        self.time += 1
+        if self.time <= len(self.path):
+            return self.path[self.time - 1][1]
+        return self.planning.improvise(node, self.certificate.status)
+
+    def observe(self, action: int, reward: float, node: Any) -> None:
+        """What the world did must be what the simulator had answered."""
+        if self.time <= len(self.path):
+            self.planning.compare(*self.path[self.time - 1], reward, node)
+
+
+class Planning:
     """The exact mode at work in one episode."""
 
-    def __init__(self, config: TensorPlan, access: Access, memory: Memory) -> None:
-        self.config, self.access, self.memory, self.sol = config, access, memory, memory.sol
+    def __init__(self, config: TensorPlan, access: Access, memory: Memory, rng: np.random.Generator) -> None:
+        self.config, self.access, self.memory, self.rng = config, access, memory, rng
+        self.sol, self.experience = memory.sol, memory.experience
+        self.queries = Queries(access, config.budget, config.discount, memory.experience)
+        if self.queries.total < math.inf:
+            self.queries.kept_back = ATTACK * self.queries.total
         self.rounding = ROUNDING * (1 + access.bound)
         self.lower, self.upper = self._range(0)
-        self.path: list[int] = []
-        self.loop: int | None = None
-        self.time = 0
+        self.best = self.closing = Rollout()
+        """The path with the largest return, and the one that closed the gap."""
         self.theta = np.zeros(access.dimension + 1)  # [1, θ]
-        memory.begin()
-        self.root = self._see(access.root)
+        self.challenged = self.cut_short = False
+        self.unfit = False
+        """Whether a table shows that the features do not realize v*."""
+
+    def plan(self) -> ExactPolicy:
+        """An optimal path with its proof, or the best one found; raises NotRealizable, which has the policy too."""
+        self.memory.begin()
+        self.root = self._see(self.access.root)
         self.sol.aim(self.root.phi)
-        self.watch = Watch("exact", access, self.sol, config.trace, config.callback)
-        try:
-            status = self._init()
-        except BudgetSpent:
-            status = "budget"
-        except KeyboardInterrupt:
-            status = "interrupted"
-        self.certificate = Certificate(self.upper, self.lower, status, discount=config.discount)
-        self.trace: Trace | None = self.watch.trace(self.root.phi)
+        self.watch = Watch("exact", self.access, self.sol, self.config.trace, self.config.callback)
+        status = ended(self._close, self._certificate)
+        status = self._finish(status)
+        certificate = self._proved(self._certificate(status))
+        idle = status in ("refuted", "doubtful") and self.lower == self._range(0)[0]  # then random play is no worse
+        policy = ExactPolicy(self, Rollout() if idle else self.best, certificate, self.watch.trace(self.root.phi))
+        self.queries.kept_back = 0.0
+        warn(self.access.problem_name, certificate)
+        if status in ("certified", "doubtful", "eta"):
+            self.memory.challenged.add(self.root)
+        if self.unfit:
+            raise table_refutation(self.access, policy)
         if status == "refuted":
-            self.certificate = Certificate(self._range(0)[1], self.lower, status, discount=config.discount)
-            raise refutation(self.sol, access.problem_name, config.eta, "for certain", self)
+            raise refutation(self.sol, self.access.problem_name, self.config.eta, "for certain", policy)
+        return policy
 
     # ------------------------------------------------------------------ Init
 
-    def _init(self) -> str:
+    def _close(self) -> str:
         """Optimism, rollout, failure, and again, until a rollout collects what optimism promised."""
         while True:
-            found = self.sol.optimum(report=self.watch.searching)
-            empty = found.status == "infeasible"
-            if not empty:
-                self.upper = min(self.upper, float(found.bound + self.sol.eta))
-            if found.theta is None and not empty and not self.watch.stopped:  # digits ran out: any point will do
-                found = replace(found, theta=self.sol.point())
-            if found.theta is None and not self.watch.stopped:  # empty, or too thin for a point to be found
-                if self.sol.eta > self.config.eta:
-                    return "refuted" if empty else "limit"
-                self.upper = self._range(0)[1]  # bounds without the larger η are not to be relied on
-                self.sol.eta += FORGIVEN * (1 + self.access.bound)
-                self.sol.aim(self.root.phi)
-                continue
-            if self.watch.stopped:
-                return "stopped"
+            before = self._progress()
+            found = self._optimum()
+            if found is None:
+                return "stopped" if self.watch.stopped else self._exhausted()
             if self._refuted_by_return():
-                self.sol.values(self.root.place, self.root.phi, self.lower - self.rounding, math.inf)
+                self.sol.earned(self.root.place, self.root.phi, self.lower - self.rounding)
                 continue
             assert found.theta is not None
             self.theta = np.concatenate([[1.0], found.theta])
@@ -165,17 +175,55 @@ class ExactPolicy:
             path = [(fact.place, action) for fact, action in rollout.steps]
             failures = [(rollout.last.place, self._violation(rollout.last))] if rollout.failed and rollout.last else []
             self.watch.tell(found, self.upper, self.lower, path, failures)
-            if not rollout.failed:
-                if self._refuted_by_return():
-                    continue
-                if abs(self.upper - self.lower) <= self._tolerance(len(rollout.steps)):
+            if not rollout.failed and not self._refuted_by_return():
+                if abs(self.upper - self.lower) <= self._tolerance(rollout, self.sol.eta):
+                    self.closing = rollout
                     for fact, action in rollout.steps:
                         fact.choice = action
-                    return "certified"
-                if self.lower <= self.upper and not self._scrutinise(rollout):
+                    if self.watch.stopped and not self.challenged:
+                        return "stopped"
+                    if self._challenge():
+                        continue
+                    return "closed"
+                if self.lower <= self.upper and not self._scrutinise(rollout) and not self.cut_short:
                     return "limit"
             if self.watch.stopped:
                 return "stopped"
+            if self._progress() == before and not self.cut_short:
+                return "limit"
+
+    def _progress(self) -> tuple[int, int, float, float]:
+        """What changes while there is something left to do."""
+        return len(self.sol.rows), len(self.sol.forms), self.upper, self.lower
+
+    def _optimum(self) -> Solution | None:
+        """The optimistic step, with a θ; None where it was stopped, or where Sol is empty or too thin for a point."""
+        while True:
+            limit = self.sol.nodes_in(SECONDS)
+            found = self.sol.optimum(limit, self.watch.searching)
+            self.cut_short = found.status == "limit" and found.nodes >= limit
+            if found.status != "infeasible":
+                self.upper = min(self.upper, float(found.bound + self.sol.eta))
+            if self.watch.stopped:
+                return None
+            if found.theta is not None:
+                return found
+            if self.cut_short:
+                continue
+            if found.status == "limit":  # digits ran out: any point will do
+                found = replace(found, theta=self.sol.point())
+                if found.theta is not None:
+                    return found
+            self.empty = found.status == "infeasible"
+            if self.sol.eta > self.config.eta:
+                return None
+            self.upper = self._range(0)[1]  # bounds without the larger η are not to be relied on
+            self.sol.eta += FORGIVEN * (1 + self.access.bound)
+            self.sol.aim(self.root.phi)
+
+    def _exhausted(self) -> str:
+        """No θ is left, or none can be found."""
+        return "refuted" if self.empty else "limit"
 
     def _roll_out(self, rollout: Rollout) -> None:
         """Consistent actions from s0 on: to END, to a failure, around a circle, or until what is left is negligible."""
@@ -191,13 +239,9 @@ class ExactPolicy:
             if action is None:
                 rollout.failed = True
                 return
-            answer = fact.answers[action]
-            assert answer is not None
-            rollout.steps.append((fact, action))
-            rollout.total += rollout.weight * answer[0]
-            rollout.weight *= self.config.discount
+            rollout.take(fact, action, self.config.discount)
             self.memory.liked[before, action] += 1
-            rollout.last, before = answer[1], action
+            before = action
 
     @property
     def consistent(self) -> float:
@@ -230,23 +274,45 @@ class ExactPolicy:
         return [int(action) for action in np.argsort(-self.memory.liked[before], kind="stable")]
 
     def _ask(self, fact: Fact, action: int, rollout: Rollout) -> None:
-        """One question, unless it was asked before, and what its answer adds to Sol."""
+        """One query, unless it was asked before, and what its answer adds to Sol."""
+        if fact.answers[action] is None:
+            self._learn(fact, action, self.queries.step(self._node(fact, rollout), action))
+
+    def _learn(self, fact: Fact, action: int, outcome: Outcome) -> None:
+        """What an answer adds to Sol; one that is known must be the same."""
         if fact.answers[action] is not None:
-            return
-        outcome = self._query(self._node(fact, rollout), action)
+            return self.compare(fact, action, outcome.reward, outcome.next)
         following = None if outcome.next is END else self._see(outcome.next)
         fact.answers[action] = (outcome.reward, following)
         ahead = 0.0 if following is None else self.config.discount * following.phi
         fact.deltas[action] = np.concatenate([[outcome.reward], ahead - fact.phi])
         fact.unasked -= 1
-        self.sol.inequality(fact.place, fact.deltas[action], self.rounding)
+        self.sol.inequality(fact.place, fact.deltas[action], self.rounding, fact, action)
         if not fact.unasked:
-            self.sol.disjunction(fact.place, fact.deltas, self.rounding)
+            self.sol.disjunction(fact.place, fact.deltas, self.rounding, fact)
 
-    def _query(self, node: Node, action: int) -> Any:
-        if self.config.budget is not None and self.access.spent >= self.config.budget:
-            raise BudgetSpent(f"the planner's budget of {self.config.budget:,} queries is spent")
-        return self.access.query(node, action)[0]
+    def compare(self, fact: Fact, action: int, reward: float, node: Any) -> None:
+        """Raise where an answer is not the one that was given before."""
+        answer = fact.answers[action]
+        assert answer is not None
+        before, following = answer
+        state, stage = fact.place.state, fact.place.stage
+        if reward != before:
+            raise contradiction(state, stage, action, "reward", before, reward)
+        known = "END" if following is None else str(following.place)
+        if (node is END) != (following is None):
+            raise contradiction(state, stage, action, "transition", known, node)
+        if following is not None and not self._same(following, node):
+            raise contradiction(state, stage, action, "transition", known, node)
+
+    def _same(self, fact: Fact, node: Node) -> bool:
+        """Whether a node is of a fact's state; by its features, where states cannot be hashed."""
+        if node.key is not None:
+            return self.memory.fact(node) is fact
+        if node.note is None:
+            node.note = fact
+            fact.node = node
+        return bool(np.array_equal(fact.phi, node.phi_v))
 
     def _node(self, fact: Fact, rollout: Rollout) -> Node:
         """Where to ask about the fact that a rollout has come to: a state known from earlier is reached by queries."""
@@ -254,7 +320,7 @@ class ExactPolicy:
             start = max(i for i, (passed, _) in enumerate(rollout.steps) if passed.node is not None)
             for passed, action in rollout.steps[start:]:
                 assert passed.node is not None
-                self.memory.fact(self._query(passed.node, action).next)
+                self._learn(passed, action, self.queries.step(passed.node, action))
         assert fact.node is not None
         return fact.node
 
@@ -264,7 +330,7 @@ class ExactPolicy:
         if fact is None:
             fact = self.memory.add(node)
             low, high = self._range(node.stage)
-            self.sol.values(fact.place, fact.phi, low - self.rounding, high + self.rounding)
+            self.sol.values(fact.place, fact.phi, low - self.rounding, high + self.rounding, fact)
         return fact
 
     # ------------------------------------------------------------------ bounds
@@ -278,9 +344,9 @@ class ExactPolicy:
             low += rollout.weight * self._range(rollout.last.place.stage)[0]
         else:
             believable(self.access.problem_name, low, self._range(0))
-        if low > self.lower or not self.path:
+        if low > self.lower or not self.best.steps:
             self.lower = max(self.lower, low)
-            self.path, self.loop = [action for _, action in rollout.steps], rollout.loop
+            self.best = rollout
 
     def _around(self, rollout: Rollout) -> float:
         """The return of going round the circle for ever; without a discount that must not be."""
@@ -302,6 +368,12 @@ class ExactPolicy:
     def _range(self, stage: int) -> tuple[float, float]:
         return self.access.return_range(stage, self.config.discount)
 
+    @property
+    def scale(self) -> float:
+        """What rounding is relative to: the range of returns, or 1 + B where that is smaller."""
+        low, high = self._range(0)
+        return min(1 + self.access.bound, high - low)
+
     def _negligible(self, weight: float) -> bool:
         """Whether all that is left, discounted, is within an eighth of δ."""
         if self.config.discount == 1 or self.access.horizon is not None:
@@ -309,18 +381,18 @@ class ExactPolicy:
         low, high = self._range(0)
         return weight * (high - low) <= self.config.accuracy(self.access) / 8
 
-    def _tolerance(self, steps: int) -> float:
+    def _tolerance(self, rollout: Rollout, eta: float) -> float:
         """The gap that a rollout of consistent actions may leave: rounding, η, and what was negligible."""
-        rounding = CLOSED * (1 + self.access.bound)
-        discounted = steps if self.config.discount == 1 else 1 / (1 - self.config.discount)  # circles have no end
+        gamma = self.config.discount
+        discounted = len(rollout.steps) if gamma == 1 else 1 / (1 - gamma)  # circles have no end
         rest = 0.0
-        if self.config.discount < 1 and self.access.horizon is None:
+        if gamma < 1 and self.access.horizon is None:
             rest = self.config.accuracy(self.access) / 8
-        return rounding + self.sol.eta * (2 + self.sol.step * discounted) + rest
+        return CLOSED * self.scale + eta * (2 + self.sol.step * discounted) + rest
 
     def _refuted_by_return(self) -> bool:
-        """Whether more was collected than can be had, which rests on no feature: then B or η is too small."""
-        return self.lower > self.upper + CLOSED * (1 + self.access.bound)
+        """Whether a path earns more than the upper bound, which rests on no feature: then B or η is too small."""
+        return self.lower > self.upper + CLOSED * self.scale
 
     def _violation(self, fact: Fact) -> float:
         return float(-np.nanmax(fact.deltas @ self.theta))
@@ -340,15 +412,135 @@ class ExactPolicy:
             self._ask(fact, action, until)
         return True
 
+    # ------------------------------------------------------------------ the end
+
+    def _challenge(self) -> bool:
+        """Try what was not asked, once: what it shows must agree with some θ too; whether there was anything new."""
+        if self.challenged or self.root in self.memory.challenged:
+            return False
+        self.challenged = True
+        self.queries.kept_back = 0.0
+        before, spent = self._progress(), self.queries.spent
+        doubted = bool(doubts(self.access, self.experience)) or self.lower == self._range(0)[0]
+        steps = self.access.horizon or DEPTH
+        usual = min(ATTACK * spent, SCRUTINISED * spent - math.ceil(self.config.recheck * len(self.best.steps)))
+        allowance = max(1.0, DOUBTED * spent if doubted else usual)
+        if not self.experience.paid:
+            allowance = max(allowance, ROUNDS * steps)
+        end = spent + min(int(allowance), self.queries.room)
+        Explorer(self.queries, steps, self.rng, self.upper).explore(end, self._observed)
+        rollout = Rollout()
+        try:
+            self._follow_experience(rollout, steps)
+        finally:
+            self._keep(rollout)
+        return self._progress() != before
+
+    def _observed(self, node: Node, action: int, reward: float, following: Any) -> None:
+        """A step of an exploring episode."""
+        self._learn(self._see(node), action, Outcome(reward, following))
+
+    def _follow_experience(self, rollout: Rollout, steps: int) -> None:
+        """The best path by all that was seen; what was seen at another stage costs nothing to ask again."""
+        choices = self.experience.greedy()
+        rollout.last = self.root
+        while (fact := rollout.last) is not None and len(rollout.steps) < steps:
+            action = choices(self._node(fact, rollout))
+            if action is None:
+                break
+            self._ask(fact, action, rollout)
+            rollout.take(fact, action, self.config.discount)
+
+    def _finish(self, status: str) -> str:
+        """Use what was kept back, ask some answers again, and say what may be said."""
+        if status in ("budget", "refuted", "limit"):
+            after = ended(lambda: self._last_try(status), self._certificate)
+            status = "interrupted" if after == "interrupted" else status
+        if self._refuted_by_return():
+            return "refuted"
+        if status != "closed":
+            return status
+        checked = ended(self._recheck, self._certificate)
+        return self._verdict() if checked == "closed" else checked
+
+    def _last_try(self, status: str) -> str:
+        self._challenge()
+        return status
+
+    def _verdict(self) -> str:
+        """What a closed gap may be called."""
+        if not self.experience.paid and self.access.reward_range != (0.0, 0.0):
+            return "doubtful"
+        self.unfit = unfit_by_table(self.access, self.config.eta)
+        if self.unfit:
+            return "refuted"
+        gap = self.upper - self.lower
+        if gap <= self._tolerance(self.closing, 0.0):
+            return "certified"
+        if gap > self._tolerance(self.closing, self.config.eta):
+            return "limit"  # only a larger η than was asked for has closed it
+        low, high = self._range(0)
+        bounded = math.isfinite(high - low) or self.config.delta is not None
+        return "certified" if bounded and gap <= self.config.accuracy(self.access) else "eta"
+
+    def _recheck(self) -> str:
+        """Ask a share of the answers along the path again, past any cache; one that has changed is an error.
+
+        Where the simulator has drawn random numbers, all of them are asked again, several times.
+        """
+        steps, share = self.best.steps, self.config.recheck
+        count = len(steps) if self.access.drew else math.ceil(share * len(steps))
+        again = sorted(self.rng.choice(len(steps), size=count, replace=False).tolist()) if count else []
+        for place, i in enumerate(again):
+            fact, action = steps[i]
+            if fact.node is None:  # only an earlier episode was here: walk as many steps as are left to check
+                fact, action = steps[place]
+                self._learn(fact, action, self.queries.step(self._node_on_path(place), action))
+                continue
+            for _ in range(SCRUTINY if self.access.drew else 1):
+                self._check(fact, action)
+        return "closed"
+
+    def _check(self, fact: Fact, action: int) -> None:
+        assert fact.node is not None
+        self.queries.charge(1)
+        outcome = self.access.recheck(fact.node, action)
+        self.compare(fact, action, outcome.reward, outcome.next)
+
+    def _node_on_path(self, place: int) -> Node:
+        until = Rollout()
+        until.steps = self.best.steps[:place]
+        return self._node(self.best.steps[place][0], until)
+
+    def _certificate(self, status: str) -> Certificate:
+        """The bracket as it stands."""
+        high, contradicted = self._range(0)[1], status == "refuted" or self._refuted_by_return()
+        upper = high if contradicted else max(self.upper, self.lower)
+        explained = self._tolerance(self.closing, self.config.eta) - self._tolerance(self.closing, 0.0)
+        return Certificate(
+            upper,
+            self.lower,
+            status,
+            assumes="" if upper == high else assumption(self.access, self.config.eta),
+            explained=0.0 if contradicted else min(explained, upper - self.lower),
+            warnings=tuple(doubts(self.access, self.experience)),
+            discount=self.config.discount,
+        )
+
+    def _proved(self, certificate: Certificate) -> Certificate:
+        """The certificate with its proof, where its upper bound rests on Sol, or Sol is empty."""
+        if not certificate.assumes and (certificate.status != "refuted" or self.unfit):
+            return certificate
+        best = self.best if self.lower > self._range(0)[0] else Rollout()
+        proof = exact_proof(self.access, self.sol, self.config.discount, self.root, best, certificate)
+        return replace(certificate, proof=proof)
+
     # ------------------------------------------------------------------ GetAction
 
-    def act(self, node: Node) -> int:
-        """The next action of the best path; behind its end, the most promising one."""
-        if self.time == len(self.path) and self.loop is not None:
-            self.time = self.loop
-        if self.time < len(self.path):
-            self.time += 1
-            return self.path[self.time - 1]
+    def improvise(self, node: Node, status: str) -> int:
+        """An action where no path leads: the most promising one, or a random one where nothing is promising."""
+        if status in ("refuted", "doubtful"):
+            return int(self.rng.integers(self.access.actions))
         fact, here = self._see(node), Rollout()
         try:
             action = self._first_consistent(fact, -1, here)
@@ -356,4 +548,4 @@ class ExactPolicy:
             action = None
         if action is None:
             action = self._best_known(fact)
-        return self._guesses(-1)[0] if action is None else action
+        return int(self.rng.integers(self.access.actions)) if action is None else action

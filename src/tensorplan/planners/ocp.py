@@ -34,7 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.core import Access, Array, Node
-from tensorplan.planners.replay import ROUNDING, Replay, Search, Session, Step
+from tensorplan.planners.challenge import Step
+from tensorplan.planners.replay import ROUNDING, Replay, Search, Session
 
 DETERMINED = 1e-10
 """The width, relative to 1 + B, of a range that needs no linear program."""
@@ -81,8 +82,8 @@ class OCP:
 class Propagation(Search["Constraints"]):
     """Optimistic episodes, and the constraints that they add."""
 
-    def __init__(self, access: Access, memory: Constraints) -> None:
-        super().__init__(access, memory)
+    def __init__(self, access: Access, memory: Constraints, rng: np.random.Generator) -> None:
+        super().__init__(access, memory, rng)
         self.views: dict[Node, tuple[int, float]] = {}
         """The optimistic action and its sup at the states that were seen since C changed."""
 
@@ -99,7 +100,7 @@ class Propagation(Search["Constraints"]):
         polytope, scale = self.memory.polytope, 1 + self.access.bound
         queue: list[Constraint] = []
         low = high = 0.0  # inf max and max sup of the next state
-        for node, action, reward in reversed(steps):
+        for node, action, reward, _ in reversed(steps):
             cut = Constraint(node.phi_q[action], reward + low - ROUNDING * scale, reward + high + ROUNDING * scale)
             low, high = polytope.inf(cut.phi), self._optimist(node)[1]
             if cut.low - ROUNDING * scale > low or cut.high + ROUNDING * scale < high:

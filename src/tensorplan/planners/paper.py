@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorplan.core import END, Access, Array, Certificate, Node
 from tensorplan.errors import BudgetSpent, Refused
+from tensorplan.planners.anytime import ended
 from tensorplan.planners.approx_td import approx_td
 from tensorplan.planners.constants import Constants, constants
 from tensorplan.planners.refute import refutation
@@ -48,17 +49,12 @@ class PaperPolicy:
             self._budget = min(self._budget, config.budget)
         self.planning = True
         self._announce()
-        try:
-            status = self._init(access.root)
-        except BudgetSpent:
-            status = "budget"
-        except KeyboardInterrupt:
-            status = "interrupted"
+        low, high = access.return_range(0, config.discount)
+        status = ended(lambda: self._init(access.root), lambda status: Certificate(high, low, status))
         self.planning = False
         self.trace: Trace | None = self.watch.trace(access.root.phi_v)
         if status != "done":
-            low, high = access.return_range(0, config.discount)
-            self.certificate = Certificate(high, low, status)
+            self.certificate = Certificate(high, low, status, discount=config.discount)
         if status == "refuted":
             overridden = ", ".join(self.constants.overridden)
             certainty = f"if {overridden} are right" if overridden else f"at confidence {1 - self.constants.zeta:g}"

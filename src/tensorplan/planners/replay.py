@@ -9,19 +9,36 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from tensorplan.core import END, Access, Certificate, Node, Planner
-from tensorplan.errors import BadInput, BudgetSpent, Refused
+from tensorplan.errors import Refused
+from tensorplan.planners.anytime import ended
+from tensorplan.planners.challenge import (
+    ATTACK,
+    DOUBTED,
+    RECHECKED,
+    ROUNDS,
+    SCRUTINISED,
+    Step,
+    compare,
+    doubts,
+    find_path,
+    recheck,
+)
+from tensorplan.planners.claims import assumption, unfit_by_table, warn
+from tensorplan.planners.experience import Experience
+from tensorplan.planners.queries import Queries
+from tensorplan.planners.sessions import OneProblem
 from tensorplan.specs import undiscounted
 
 ROUNDING = 1e-12
 """By how much, relative to 1 + B, equations may be off, since features and rewards are floats."""
 
 CLOSED = 1e-8
-"""The gap, relative to 1 + B, at which the upper and the lower bound have met."""
+"""The gap at which the bounds have met, relative to 1 + B or to the range of returns, whichever is smaller."""
 
 
 def refuse_unless_deterministic(access: Access, planner: str) -> None:
@@ -40,25 +57,22 @@ def refuse_unless_deterministic(access: Access, planner: str) -> None:
     undiscounted(planner, access.problem_name, access.discount)
 
 
-class Step(NamedTuple):
-    """One step of a rollout."""
-
-    node: Node
-    action: int
-    reward: float
-
-
 class Replay:
     """The policy that repeats a path; behind its end, where planning was cut short, it takes what seems best."""
 
-    def __init__(self, path: list[int], certificate: Certificate, choose: Callable[[Node], int]) -> None:
+    def __init__(self, path: list[Step], certificate: Certificate, choose: Callable[[Node], int]) -> None:
         self.path, self.certificate, self.choose = path, certificate, choose
         self.time = 0
 
     def act(self, node: Node) -> int:
         """The next action of the path."""
         self.time += 1
-        return self.path[self.time - 1] if self.time <= len(self.path) else self.choose(node)
+        return self.path[self.time - 1].action if self.time <= len(self.path) else self.choose(node)
+
+    def observe(self, action: int, reward: float, node: Any) -> None:
+        """What the world did must be what the simulator had answered."""
+        if self.time <= len(self.path):
+            compare(self.path[self.time - 1], reward, node)
 
 
 class Memory(Protocol):
@@ -74,10 +88,11 @@ M = TypeVar("M", bound=Memory)
 class Search(ABC, Generic[M]):
     """Planning in one episode: rollouts from s0, each of which teaches something, until one is optimal."""
 
-    def __init__(self, access: Access, memory: M) -> None:
-        self.access, self.memory = access, memory
+    def __init__(self, access: Access, memory: M, rng: np.random.Generator) -> None:
+        self.access, self.memory, self.rng = access, memory, rng
+        self.queries = Queries(access, None, 1.0, Experience(access, 1.0))
         self.lower, self.upper = access.return_range(0)
-        self.path: list[int] = []
+        self.path: list[Step] = []
 
     @abstractmethod
     def promise(self) -> float:
@@ -93,14 +108,14 @@ class Search(ABC, Generic[M]):
 
     def policy(self) -> Replay:
         """Plan, and act along the best path that was found."""
-        try:
-            status = self.plan()
-        except BudgetSpent:
-            status = "budget"
-        except KeyboardInterrupt:
-            status = "interrupted"
-        upper = self.access.return_range(0)[1] if self.memory.refuted else max(self.upper, self.lower)
-        return Replay(self.path, Certificate(upper, self.lower, status), self.choose)
+        status = ended(self.plan, self._certificate)
+        if status in ("certified", "refuted", "limit"):
+            status = ended(lambda: self._challenged(status), self._certificate)
+        certificate = self._certificate(status)
+        warn(self.access.problem_name, certificate)
+        idle = status in ("refuted", "doubtful") and self.lower == self.access.return_range(0)[0]
+        choose = self._random if status in ("refuted", "doubtful") else self.choose
+        return Replay([] if idle else self.path, certificate, choose)
 
     def plan(self) -> str:
         """Roll out and learn, at most d + 1 times; the status of the certificate."""
@@ -117,38 +132,86 @@ class Search(ABC, Generic[M]):
         try:
             while node is not END:
                 action = self.choose(node)
-                reward, following = self.access.query(node, action)[0]
-                steps.append(Step(node, action, reward))
-                node = following
+                steps.append(Step(node, action, *self.queries.step(node, action)))
+                node = steps[-1].following
         finally:
-            total = math.fsum(step.reward for step in steps)
-            if node is not END:
-                total += self.access.return_range(len(steps))[0]
-            if total > self.lower or not self.path:
-                self.lower = max(self.lower, total)
-                self.path = [step.action for step in steps]
+            self._keep(steps)
         return steps
+
+    def _keep(self, steps: list[Step]) -> None:
+        """The lower bound that a path gives, and the path if that is the best one."""
+        total = math.fsum(step.reward for step in steps)
+        if not steps or steps[-1].following is not END:
+            total += self.access.return_range(len(steps))[0]
+        if total > self.lower or not self.path:
+            self.lower = max(self.lower, total)
+            self.path = steps
 
     def _ends(self) -> str | None:
         """The status if the best return is as much as is promised; a larger one refutes the memory.  Else None."""
-        promise, scale = min(self.promise(), self.access.return_range(0)[1]), 1 + self.access.bound
+        promise = min(self.promise(), self.access.return_range(0)[1])
         self.upper = min(self.upper, promise)
-        if not self.path or promise - self.lower > CLOSED * scale:
+        if not self.path or promise - self.lower > CLOSED * self.scale:
             return None
-        self.memory.refuted |= self.lower - promise > ROUNDING * scale
+        self.memory.refuted |= self.lower - promise > CLOSED * self.scale
         return "refuted" if self.memory.refuted else "certified"
+
+    @property
+    def scale(self) -> float:
+        """What rounding is relative to: the range of returns, or 1 + B where that is smaller."""
+        low, high = self.access.return_range(0)
+        return min(1 + self.access.bound, high - low)
+
+    # ------------------------------------------------------------------ the end
+
+    def _challenged(self, status: str) -> str:
+        """The status after an attempt to refute the bracket, and after some answers were asked again."""
+        spent, rechecks = self.queries.spent, math.ceil(RECHECKED * len(self.path))
+        doubted = bool(doubts(self.access, self.queries.experience))
+        usual = min(ATTACK * spent, SCRUTINISED * spent - rechecks)
+        allowance = max(1.0, DOUBTED * spent if doubted else usual)
+        if not self.queries.experience.paid:
+            allowance = max(allowance, ROUNDS * len(self.path))
+        assert self.access.horizon is not None
+        end = spent + min(int(allowance), self.queries.room)
+        self._keep(find_path(self.queries, self.access.horizon, self.rng, end, self.upper))
+        recheck(self.access, self.path, RECHECKED, self.rng)
+        if self.lower - self.upper > CLOSED * self.scale or unfit_by_table(self.access, 0.0, "q"):
+            self.memory.refuted = True
+        if self.memory.refuted:
+            return "refuted"
+        paid = self.queries.experience.paid or self.access.reward_range == (0.0, 0.0)
+        return status if paid or status != "certified" else "doubtful"
+
+    def _certificate(self, status: str) -> Certificate:
+        """The bracket as it stands."""
+        high = self.access.return_range(0)[1]
+        upper = high if self.memory.refuted else max(self.upper, self.lower)
+        return Certificate(
+            upper,
+            self.lower,
+            status,
+            assumes="" if upper == high else assumption(self.access, 0.0, "q*(s, a)", "phi_q(s, a)"),
+            warnings=tuple(doubts(self.access, self.queries.experience)),
+        )
+
+    def _random(self, node: Node) -> int:
+        return int(self.rng.integers(self.access.actions))
 
 
 class Session(Generic[M]):
-    """A planner with a memory, for episodes in one problem; a start state that was solved costs nothing again."""
+    """A planner with a memory, for episodes in one problem; a start state that was solved costs little again."""
 
     def __init__(
-        self, planner: Planner, remember: Callable[[Access], M], search: Callable[[Access, M], Search[M]]
+        self,
+        planner: Planner,
+        remember: Callable[[Access], M],
+        search: Callable[[Access, M, np.random.Generator], Search[M]],
     ) -> None:
         self.planner, self.remember, self.search = planner, remember, search
-        self._facts: tuple[Any, ...] | None = None
+        self._problem = OneProblem()
         self._memory: M | None = None
-        self._solved: dict[Any, tuple[list[int], Certificate]] = {}
+        self._solved: dict[Any, tuple[list[Step], Certificate]] = {}
 
     def __repr__(self) -> str:
         return repr(self.planner)
@@ -156,16 +219,23 @@ class Session(Generic[M]):
     def begin(self, access: Access, rng: np.random.Generator) -> Replay:
         """Start an episode with what earlier ones have taught."""
         refuse_unless_deterministic(access, type(self.planner).__name__)
-        facts = access.problem_name, access.horizon, access.actions, access.dimension, access.bound, access.reward_range
-        if self._facts not in (None, facts):
-            raise BadInput(f"this session is for another problem than {access.problem_name!r}: begin a new one")
-        self._facts = facts
+        self._problem.check(access)
         if self._memory is None:
             self._memory = self.remember(access)
-        search, key = self.search(access, self._memory), access.root.key
+        search, key = self.search(access, self._memory, rng), access.root.key
         if key in self._solved and not self._memory.refuted:
-            return Replay(*self._solved[key], search.choose)
+            path, certificate = self._solved[key]
+            self._walk(access, path[: math.ceil(RECHECKED * len(path))])
+            return Replay(path, certificate, search.choose)
         policy = search.policy()
         if key is not None and policy.certificate.status == "certified":
             self._solved[key] = policy.path, policy.certificate
         return policy
+
+    def _walk(self, access: Access, path: list[Step]) -> None:
+        """The first steps of a path that was found in an earlier episode, asked again."""
+        node: Any = access.root
+        for step in path:
+            outcome = access.query(node, step.action)[0]
+            compare(step, *outcome)
+            node = outcome.next

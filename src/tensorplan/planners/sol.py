@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,11 +26,20 @@ from tensorplan.core import Array, Node
 from tensorplan.errors import shown
 from tensorplan.optimism import Program, Search, Solution
 
+ROUNDING = 1e-12
+"""What T1-T3 are widened by, relative to 1 + B, since features and rewards are floats."""
+
+MARGIN = 1e-6
+"""What a variance is rounded up by, relative to itself, so that another order of its sums proves it too."""
+
 QUOTED = 24
 """Characters of a state in messages."""
 
 CHUNK = 20_000
-"""Nodes after which a long search says how far it is."""
+"""Nodes after which a long search says how far it is, at most."""
+
+WORK = 4e9
+"""Multiplications in about a second of searching: work is counted, not timed, so that seeds repeat runs."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,39 @@ class Place:
         return f"{shown(self.state, QUOTED)} (stage {self.stage})"
 
 
+class Source(NamedTuple):
+    """Where a row or a disjunction comes from, for proofs."""
+
+    kind: str
+    """``"bellman"`` (T1), ``"low"`` or ``"high"`` (T2), ``"choice"`` (T3), or ``"return"`` (v*(s0) is at least what a
+    policy was shown to earn)."""
+    about: Any = None
+    """What the planner knows of the state."""
+    action: int = -1
+
+
+class Reach(NamedTuple):
+    """How far <u_k, θ> goes up and down over Sol, as the search has proved it."""
+
+    k: int
+    up: Solution
+    down: Solution
+
+
+class Variance(NamedTuple):
+    """An upper bound on a variance at θ*, and how it was found."""
+
+    bound: float
+    weights: Array
+    """The eigenvalues λ_k of the covariance, (d+1,)."""
+    vectors: Array
+    """The eigenvectors u_k, as columns."""
+    reaches: list[Reach]
+    """For some k; the others are bounded over the ball."""
+    size: tuple[int, int]
+    """Rows and disjunctions that Sol had."""
+
+
 class Sol:
     """The set.  It only shrinks, and what it is made of holds for θ* wherever an episode starts."""
 
@@ -65,75 +107,106 @@ class Sol:
         self.rhs: list[float] = []
         self.row_slack: list[float] = []
         self.row_places: list[Place] = []
+        self.row_sources: list[Source] = []
         self.forms: list[Array] = []
         self.tol: list[float] = []
         self.form_places: list[Place] = []
+        self.form_sources: list[Source] = []
         self._search: Search | None = None
         self._given = (0, 0)
 
-    def inequality(self, place: Place, delta: Array, rho: float) -> None:
+    def inequality(self, place: Place, delta: Array, rho: float, about: Any = None, action: int = -1) -> None:
         """T1 for one action, whose Δ_a is (d+1,)."""
-        self._row(place, delta[1:], rho - float(delta[0]), self.step)
+        self._row(place, delta[1:], rho - float(delta[0]), self.step, Source("bellman", about, action))
 
-    def values(self, place: Place, phi: Array, low: float, high: float) -> None:
+    def values(self, place: Place, phi: Array, low: float, high: float, about: Any = None) -> None:
         """T2; an infinite end says nothing."""
         if high < np.inf:
-            self._row(place, phi, high, 1.0)
+            self._row(place, phi, high, 1.0, Source("high", about))
         if low > -np.inf:
-            self._row(place, -phi, -low, 1.0)
+            self._row(place, -phi, -low, 1.0, Source("low", about))
 
-    def disjunction(self, place: Place, deltas: Array, tol: float) -> None:
+    def earned(self, place: Place, phi: Array, total: float) -> None:
+        """v*(s0) is at least what a policy was shown to earn."""
+        self._row(place, -phi, -total, 1.0, Source("return", total))
+
+    def disjunction(self, place: Place, deltas: Array, tol: float, about: Any = None) -> None:
         """T3, from all Δ_a, (A, d+1): some |l_a| <= tol; of a product Sol, |Π_a l_a| <= tol."""
         self.forms.append(np.array(deltas))
         self.tol.append(tol)
         self.form_places.append(place)
+        self.form_sources.append(Source("choice", about))
 
     def aim(self, objective: Array) -> None:
         """Maximise <objective, θ> from now on."""
         self._search = Search(self.program(objective))
         self._given = len(self.rows), len(self.forms)
 
+    def nodes_in(self, seconds: float) -> int:
+        """Nodes of the branch and bound that take about so many seconds, one at least."""
+        per_node = self.dimension * (100 * self.dimension + 10 * len(self.rows))
+        return max(1, int(seconds * WORK / per_node))
+
     def optimum(self, node_limit: int | None = None, report: Callable[[Solution], bool] | None = None) -> Solution:
         """The optimistic parameter and the upper bound; the status is ``"infeasible"`` when Sol is empty.
 
-        ``report`` hears of a long search after every :data:`CHUNK` nodes, and ends it by a true answer.
+        ``report`` hears of a long search about once a second, and ends it by a true answer, as does a limit of nodes:
+        the bound is valid wherever it stops, and another call goes on from there.
         """
+        search, nodes, began = self._current(), 0, time.perf_counter()
+        most = min(CHUNK, self.nodes_in(1.0))
+        while True:
+            chunk = most if node_limit is None else min(most, node_limit - nodes)
+            found = search.solve(node_limit=chunk)
+            nodes += found.nodes
+            passed = time.perf_counter() - began
+            so_far = Solution(found.status, found.theta, found.value, found.bound, nodes, passed)
+            if found.status != "limit" or found.nodes < chunk:
+                return so_far
+            if node_limit is not None and nodes >= node_limit:
+                return so_far
+            if report is not None and report(so_far):
+                return so_far
+
+    def proof(self) -> Solution:
+        """The bound of the last search with its certificate: the tree as it stands."""
+        return self._current().solve(time_limit=0.0, certificate=True)
+
+    def _current(self) -> Search:
+        """The search for the objective, told of all rows and disjunctions."""
         assert self._search is not None
         m, n = self._given
         if (m, n) != (len(self.rows), len(self.forms)):
             self._search.extend(*self._arrays(self.eta, range(m, len(self.rows)), range(n, len(self.forms))))
             self._given = len(self.rows), len(self.forms)
-        nodes, began = 0, time.perf_counter()
-        while True:
-            chunk = CHUNK if node_limit is None else min(CHUNK, node_limit - nodes)
-            found = self._search.solve(node_limit=chunk)
-            nodes += found.nodes
-            so_far = Solution(found.status, found.theta, found.value, found.bound, nodes, time.perf_counter() - began)
-            if found.status != "limit" or found.nodes < chunk or (node_limit is not None and nodes >= node_limit):
-                return so_far
-            if report is not None and report(so_far):
-                return so_far
+        return self._search
 
     def point(self) -> Array | None:
         """Some point of the set, which may be found where the optimistic one is not: that is at the edge."""
         return Search(self.program(np.zeros(self.dimension))).solve().theta
 
-    def largest(self, vector: Array, node_limit: int) -> float:
-        """An upper bound on <vector, [1, θ]> over the set, close to the least one; -inf if the set is empty."""
-        return float(vector[0]) + Search(self.program(vector[1:])).solve(node_limit=node_limit).bound
+    def largest(self, vector: Array, node_limit: int) -> Solution:
+        """An upper bound on <vector, θ> over the set, close to the least one, with its proof."""
+        return Search(self.program(vector)).solve(node_limit=node_limit, certificate=True)
 
-    def variance(self, covariance: Array, node_limit: int) -> float:
+    def variance(self, covariance: Array, node_limit: int) -> Variance:
         """An upper bound on [1, θ]ᵀ C [1, θ] over the set, for a covariance C, (d+1, d+1).
 
         With the eigenvectors u_k of C it is Σ_k λ_k max_θ <u_k, [1, θ]>²; small terms are bounded over the ball.
         """
         weights, vectors = np.linalg.eigh(covariance)
+        weights = np.maximum(weights, 0.0)
         sizes = np.abs(vectors[0]) + self.radius * np.linalg.norm(vectors[1:], axis=0)
-        terms = np.maximum(weights, 0.0) * sizes**2
+        terms, reaches = weights * sizes**2, []
         for k in np.flatnonzero(terms > 1e-3 * terms.sum()).tolist():
-            reach = max(self.largest(vectors[:, k], node_limit), self.largest(-vectors[:, k], node_limit), 0.0)
-            terms[k] = min(terms[k], weights[k] * reach**2)
-        return float(terms.sum())
+            ends = self.largest(vectors[1:, k], node_limit), self.largest(-vectors[1:, k], node_limit)
+            reach = max(vectors[0, k] + ends[0].bound, ends[1].bound - vectors[0, k], 0.0)
+            if weights[k] * reach**2 < terms[k]:
+                terms[k] = weights[k] * reach**2
+                reaches.append(Reach(k, *ends))
+        rest = float(np.linalg.norm(covariance - (vectors * weights) @ vectors.T))  # rounding, and what was below zero
+        bound = (1 + MARGIN) * float(terms.sum()) + 2 * rest * (1 + self.radius) ** 2
+        return Variance(bound, weights, vectors, reaches, (len(self.rows), len(self.forms)))
 
     def program(
         self,
@@ -161,11 +234,12 @@ class Sol:
         """How many η a disjunction can be off; the other factors of a product are at most 1 + 2B each."""
         return self.step * ((1 + 2 * self.radius) ** (len(self.forms[form]) - 1) if self.product else 1.0)
 
-    def _row(self, place: Place, normal: Array, rhs: float, slack: float) -> None:
+    def _row(self, place: Place, normal: Array, rhs: float, slack: float, source: Source) -> None:
         self.rows.append(np.array(normal))
         self.rhs.append(rhs)
         self.row_slack.append(slack)
         self.row_places.append(place)
+        self.row_sources.append(source)
 
     def _arrays(self, eta: float, rows: Collection[int], forms: Collection[int]) -> tuple[Any, Any, Any, Any]:
         """Rows, right-hand sides, forms and tolerances."""

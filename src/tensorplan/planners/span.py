@@ -23,7 +23,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from tensorplan.core import Access, Array, Node
-from tensorplan.planners.replay import ROUNDING, Replay, Search, Session, Step
+from tensorplan.planners.challenge import Step
+from tensorplan.planners.replay import ROUNDING, Replay, Search, Session
 
 RANK = 1e-7
 """A feature is in the span if what is left of it is below this, relative to the largest feature seen."""
@@ -63,7 +64,7 @@ class SpanSearch(Search["Equations"]):
         """
         ahead = np.zeros(self.access.dimension)
         low = high = 0.0  # max_a' <φ(s', a') - ahead, θ*>
-        for node, action, reward in reversed(steps):
+        for node, action, reward, _ in reversed(steps):
             self.memory.add(node.phi_q[action], ahead, reward + low, reward + high)
             look = self.memory.look(node.phi_q)
             if not look.determined:

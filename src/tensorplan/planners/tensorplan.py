@@ -16,13 +16,16 @@ Realizability is needed at the states that can be reached from the start only: n
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
 from tensorplan.core import Access, Policy
 from tensorplan.errors import BadInput, Refused
+from tensorplan.planners.ledger import Ledger
+from tensorplan.planners.sessions import OneProblem
 from tensorplan.specs import number, one_of, truth, whole
 
 if TYPE_CHECKING:  # the modes load the optimiser, and are imported when one of them is begun
@@ -31,6 +34,8 @@ if TYPE_CHECKING:  # the modes load the optimiser, and are imported when one of 
 
 MODES = ("auto", "exact", "certified", "paper")
 CONSTANTS = ("n1", "n2", "n3", "c", "zeta")
+
+M = TypeVar("M")
 
 SHARE = 0.1
 """δ as a share of the range of returns where none is given."""
@@ -45,6 +50,8 @@ class TensorPlan:
     may then grow by η (1 + (1 + γ) Σ_t γ^t), and the certificate shows by how much it does.  ``budget``: queries of
     an episode; when they are spent, the best policy so far acts.  ``discount``: γ, where the features realize a
     discounted value and the problem does not say so.
+    ``recheck``: in exact mode, the share of the answers along the final path that are asked again before anything is
+    called certified, since the determinism is only declared; 1 asks all of them.
     ``ask``: in exact mode, ``"lazy"`` asks for one action at a time until one is consistent, ``"all"`` for all of
     them.  ``trace``: record every iteration.  ``callback``: hears of every iteration, and stops the planning by a
     true answer.  ``n1``, ``n2``, ``n3``, ``c``, ``zeta`` replace constants of mode ``paper``.
@@ -56,6 +63,7 @@ class TensorPlan:
     budget: int | None = None
     discount: float = 1.0
     ask: str = "lazy"
+    recheck: float = 0.1
     trace: bool = False
     callback: Callback | None = field(default=None, compare=False)
     n1: int | None = None
@@ -75,6 +83,7 @@ class TensorPlan:
         if not number("discount", self.discount, 0.0, 1.0) > 0:
             raise BadInput(f"discount must be above 0 and at most 1, got {self.discount!r}")
         one_of("ask", self.ask, ("lazy", "all"))
+        number("recheck", self.recheck, 0.0, 1.0)
         truth("trace", self.trace)
         if self.callback is not None and not callable(self.callback):
             raise BadInput(f"callback must be callable, got {self.callback!r}")
@@ -144,18 +153,24 @@ class TensorPlan:
 
 
 class Session:
-    """A TensorPlan with a memory, for episodes in one problem."""
+    """A TensorPlan with a memory, for episodes in one problem; all of its brackets hold at the stated confidence."""
 
     def __init__(self, config: TensorPlan) -> None:
         self.config = config
-        self._facts: tuple[Any, ...] | None = None
-        self._memory: exact.Memory | certified.Memory | None = None
+        self._problem = OneProblem()
+        self._memories: dict[Any, exact.Memory | certified.Memory] = {}
+        self._ledger: Ledger | None = None
 
     def __repr__(self) -> str:
         return repr(self.config)
 
     def begin(self, access: Access, rng: np.random.Generator) -> Policy:
         """Start an episode with what earlier ones have measured; mode ``paper`` starts anew, as printed."""
+        self._problem.check(access)
+        return self._begin(access, rng, "all start states")
+
+    def _begin(self, access: Access, rng: np.random.Generator, about: Hashable) -> Policy:
+        """Plan with the memory of that name; None stands for one that is forgotten."""
         from tensorplan.planners import certified, exact
         from tensorplan.planners.paper import PaperPolicy
 
@@ -165,15 +180,17 @@ class Session:
             config = replace(config, discount=gamma)
         if mode == "paper":
             return PaperPolicy(config, access)
-        ranges = access.reward_range, access.return_range(0)
-        facts = (access.horizon, access.actions, access.dimension, access.bound, ranges)
-        if self._facts not in (None, (access.problem_name, *facts)):
-            raise BadInput(f"this session is for another problem than {access.problem_name!r}: begin a new one")
-        self._facts = (access.problem_name, *facts)
+        memory = self._memories.get(about)
         if mode == "exact":
-            if not isinstance(self._memory, exact.Memory):
-                self._memory = exact.Memory(config, access)
-            return exact.ExactPolicy(config, access, self._memory)
-        if not isinstance(self._memory, certified.Memory):
-            self._memory = certified.Memory(config, access)
-        return certified.CertifiedPolicy(config, access, self._memory)
+            memory = memory if isinstance(memory, exact.Memory) else exact.Memory(config, access)
+            policy: Policy = exact.Planning(config, access, self._kept(about, memory), rng).plan()
+            return policy
+        if self._ledger is None:
+            self._ledger = Ledger(certified.failure_probability(config, access))
+        memory = memory if isinstance(memory, certified.Memory) else certified.Memory(config, access, self._ledger)
+        return certified.Planning(config, access, self._kept(about, memory), rng).plan()
+
+    def _kept(self, about: Hashable, memory: M) -> M:
+        if about is not None:
+            self._memories[about] = memory  # type: ignore[assignment]
+        return memory

@@ -7,7 +7,7 @@ linear v*. At time t >= 1 the state of M̄ is (S_{t-1}, A_{t-1}).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from tensorplan.access.delayed import DelayedAccess
 from tensorplan.core import Access, Certificate, Node, Policy
 from tensorplan.errors import NotRealizable
+from tensorplan.planners.claims import assumption
 from tensorplan.planners.tensorplan import Session, TensorPlan
 from tensorplan.problems.delayed import LENGTHENED
 
@@ -38,18 +39,13 @@ class TensorPlanQ(TensorPlan):
 class SessionQ(Session):
     """A TP' with a memory.  θ̄* = [v*(s0), θ*] depends on the start state, so each has its own."""
 
-    def __init__(self, config: TensorPlanQ) -> None:
-        super().__init__(config)
-        self._sessions: dict[Any, Session] = {}
-
     def begin(self, access: Access, rng: np.random.Generator) -> PolicyQ:
         """Start an episode."""
+        self._problem.check(access)
         delayed = DelayedAccess(access)
-        session = self._sessions.setdefault(access.root.key, Session(self.config))
-        if access.root.key is None:
-            session = Session(self.config)
+        assumes = assumption(access, self.config.eta, "q*(s, a)", "phi_q(s, a)")
         try:
-            return PolicyQ(session.begin(delayed, rng), delayed)
+            return PolicyQ(self._begin(delayed, rng, access.root.key), delayed, assumes)
         except NotRealizable as refuted:
             bound = None if refuted.bound is None else refuted.bound / LENGTHENED
             raise NotRealizable(
@@ -57,18 +53,22 @@ class SessionQ(Session):
                 refuted.places,
                 refuted.eta,
                 bound,
-                PolicyQ(refuted.policy, delayed),
+                PolicyQ(refuted.policy, delayed, assumes),
             ) from None
 
 
 class PolicyQ:
     """TP' at work in one episode."""
 
-    def __init__(self, policy: Policy, delayed: DelayedAccess) -> None:
+    def __init__(self, policy: Policy, delayed: DelayedAccess, assumes: str) -> None:
         self.policy, self.delayed = policy, delayed
         self.certificate: Certificate | None = getattr(policy, "certificate", None)
+        if self.certificate is not None and self.certificate.assumes:
+            self.certificate = replace(self.certificate, assumes=assumes)
         self.trace: Trace | None = getattr(policy, "trace", None)
         self.last: tuple[Node, int] | None = None
+        self.paid = 0.0
+        """The reward of the last step of M, which M̄ pays in the next one."""
 
     def act(self, node: Node) -> int:
         """GetAction at S̄_0 = (s0, no action yet), and at S̄_t = (S_{t-1}, A_{t-1})."""
@@ -76,3 +76,11 @@ class PolicyQ:
         action = self.policy.act(place)
         self.last = (node, action)
         return action
+
+    def observe(self, action: int, reward: float, node: Any) -> None:
+        """What the world did: M̄ pays the reward of the action before."""
+        observe = getattr(self.policy, "observe", None)
+        if observe is not None:
+            assert self.last is not None
+            observe(action, self.paid, self.delayed.pair(*self.last))
+        self.paid = reward

@@ -14,6 +14,7 @@ a visit changes the score of one action only, which makes a step of the descent 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -79,6 +80,11 @@ class Stats:
         """Q(s, a)."""
         return self.sums[action] / self.counts[action] if self.counts[action] else -math.inf
 
+    @property
+    def best(self) -> int:
+        """The action with the best mean, of equal ones that tried most often."""
+        return max(range(len(self.counts)), key=lambda a: (self.mean(a), self.counts[a]))
+
     def update(self, value: float, exploration: float) -> None:
         """Count one return of ``choice``, and choose again."""
         action, scores = self.choice, self.scores
@@ -121,12 +127,22 @@ class Tree:
         """The action with the best mean after the simulations, or after as many as the budget allows."""
         stats = self.table.get((node.stage, node.key)) or self._add(node)
         try:
-            for _ in range(self.config.simulations):
-                self._simulate(stats)
+            self.grow(node, self.config.simulations)
         except BudgetSpent:
             if not stats.visits:
                 raise
-        return max(range(self.access.actions), key=lambda a: (stats.mean(a), stats.counts[a]))
+        return stats.best
+
+    def grow(self, node: Node, simulations: int) -> None:
+        """So many simulations from a node."""
+        stats = self.table.get((node.stage, node.key)) or self._add(node)
+        for _ in range(simulations):
+            self._simulate(stats)
+
+    def choices(self) -> Callable[[Node], int | None]:
+        """The policy of the tree as it stands: the action with the best mean, None at states that it does not know."""
+        best = {key: stats.best for key, stats in self.table.items() if stats.visits}
+        return lambda node: best.get((node.stage, node.key))
 
     def _simulate(self, root: Stats) -> None:
         """Descend, add a state, play on at random, back up."""

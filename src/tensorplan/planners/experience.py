@@ -1,0 +1,182 @@
+"""What was seen of a simulator: how often each action led where, and paid what; and the policy that is best by that.
+
+Dynamics depend on the state alone (see :class:`tensorplan.core.MDP`), so what was seen at one stage counts at all of
+them.  Whoever plans by features may be wrong about them; whoever plans by this makes no assumption but cannot see
+further than experience goes.  Its policies are candidates for acting, and challenge certificates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorplan.core import END, Access, Array, Node, Sample
+
+LARGEST = 500_000
+"""Distinct transitions that are remembered; states met after that are not learned about."""
+
+SWEEPS = 200
+"""Of value iteration, without a horizon, at most."""
+
+ENOUGH = 1e-3
+"""Value iteration without a horizon ends when a sweep changes no value by more than this part of the largest."""
+
+
+class Experience:
+    """Counts of transitions, by the identity of states; states that cannot be hashed leave no trace."""
+
+    def __init__(self, access: Access, discount: float) -> None:
+        self.actions, self.horizon, self.discount = access.actions, access.horizon, discount
+        self.index: dict[Any, int] = {}
+        """The number of each state by its key."""
+        self.pairs: dict[int, dict[int, list[float]]] = {}
+        """By pair, state * A + action: per successor, -1 for END, how often it came and the sum of its rewards."""
+        self.size = 0
+        self.paid = False
+        """Whether any reward was not zero."""
+        self._first: dict[Any, tuple[int, Array]] = {}
+        self._timeless = self._timely = 0
+
+    # ------------------------------------------------------------------ learning
+
+    def add(self, node: Node, action: int, sample: Sample) -> None:
+        """The outcomes of a batch."""
+        counts = np.bincount(sample.which, minlength=len(sample.successors))
+        rewards = np.bincount(sample.which, weights=sample.rewards, minlength=len(sample.successors))
+        reached = np.flatnonzero(counts).tolist()
+        self.paid = self.paid or bool(np.any(sample.rewards))
+        for i in reached:
+            self._count(node, action, sample.successors[i], float(counts[i]), float(rewards[i]))
+
+    def add_one(self, node: Node, action: int, reward: float, following: Any) -> None:
+        """One outcome."""
+        self.paid = self.paid or reward != 0
+        self._count(node, action, following, 1.0, reward)
+
+    def _count(self, node: Node, action: int, following: Any, count: float, reward: float) -> None:
+        state = self._number(node)
+        ahead = -1 if following is END else self._number(following)
+        if state is None or ahead is None:
+            return
+        successors = self.pairs.setdefault(state * self.actions + action, {})
+        entry = successors.get(ahead)
+        if entry is None:
+            if self.size < LARGEST:
+                successors[ahead] = [count, reward]
+                self.size += 1
+        else:
+            entry[0] += count
+            entry[1] += reward
+
+    def _number(self, node: Node) -> int | None:
+        key = node.key
+        if key is None:
+            return None
+        number = self.index.get(key)
+        if number is None and len(self.index) < LARGEST:
+            number = self.index[key] = len(self.index)
+        return number
+
+    def meet(self, node: Node) -> None:
+        """A state at a stage, seen for the first time: do its features tell the stage?"""
+        if self.horizon is None or node.key is None:
+            return
+        stage, phi = self._first.setdefault(node.key, (node.stage, node.phi_v))
+        if stage != node.stage:
+            if np.array_equal(phi, node.phi_v):
+                self._timeless += 1
+            else:
+                self._timely += 1
+
+    @property
+    def timeless(self) -> bool:
+        """Whether states that were met at several stages always had the same features."""
+        return self._timeless > 0 and not self._timely
+
+    # ------------------------------------------------------------------ planning
+
+    def greedy(self) -> Choices:
+        """The best policy by what was seen; an action that was never tried is not taken."""
+        return self._plan(0.0, None)
+
+    def curious(self, prize: float) -> Choices:
+        """A policy that explores: an action never tried promises ``prize``, or as much as the best that is known.
+
+        Others have a bonus: the spread of what may come next, over the square root of how often they were tried.
+        """
+        return self._plan(1.0, prize)
+
+    def _plan(self, bonus: float, prize: float | None) -> Choices:
+        model = _Model(self)
+        if self.horizon is not None:
+            value, stages = np.zeros(model.states + 1), []
+            for _ in range(self.horizon):
+                choice, value = model.back_up(value, bonus, prize)
+                stages.append(choice)
+            return Choices(self.index, np.array(stages[::-1]))
+        value = np.zeros(model.states + 1)
+        for _ in range(SWEEPS):
+            before = value
+            choice, value = model.back_up(value, bonus, prize)
+            if np.abs(value - before).max() <= ENOUGH * np.abs(value).max():
+                break
+        return Choices(self.index, choice[None])
+
+
+class Choices:
+    """An action for each state that is known, at each stage; it does not change when more is learned."""
+
+    def __init__(self, index: dict[Any, int], table: NDArray[np.int16]) -> None:
+        self.index, self.table = index, table
+
+    def __call__(self, node: Node) -> int | None:
+        """The action, or None where nothing is known."""
+        number = self.index.get(node.key)
+        if number is None or number >= self.table.shape[1]:
+            return None
+        action = int(self.table[min(node.stage, len(self.table) - 1), number])
+        return None if action < 0 else action
+
+
+class _Model:
+    """The counts as arrays."""
+
+    def __init__(self, experience: Experience) -> None:
+        self.actions, self.discount, self.states = experience.actions, experience.discount, len(experience.index)
+        entries: Sequence[tuple[int, int, float, float]] = [
+            (pair, ahead, count, reward)
+            for pair, successors in experience.pairs.items()
+            for ahead, (count, reward) in successors.items()
+        ]
+        table = np.array(entries, dtype=np.float64).reshape(-1, 4)
+        self.pair, self.ahead = table[:, 0].astype(np.intp), table[:, 1].astype(np.intp)
+        self.count = table[:, 2]
+        size = self.states * self.actions
+        total = np.bincount(self.pair, weights=self.count, minlength=size)
+        self.tried = total > 0
+        self.total = np.maximum(total, 1.0)
+        self.reward = np.bincount(self.pair, weights=table[:, 3], minlength=size) / self.total
+
+    def back_up(self, value: Array, bonus: float, prize: float | None) -> tuple[NDArray[np.int16], Array]:
+        """The best actions, -1 where none was tried, and their values; ``value`` (S + 1,) is that of the next states.
+
+        States of which nothing is known count as the average of the others.
+        """
+        ahead = value[self.ahead]
+        expected = np.bincount(self.pair, weights=self.count * ahead, minlength=len(self.tried)) / self.total
+        q = self.reward + self.discount * expected
+        if bonus:
+            spread = float(np.ptp(self.reward[self.tried])) if self.tried.any() else 0.0
+            q += bonus * (spread + float(np.ptp(value))) / np.sqrt(self.total)
+        untried = -np.inf if prize is None else max(prize, float(q[self.tried].max(initial=-np.inf)))
+        q = np.where(self.tried, q, untried).reshape(self.states, self.actions)
+        best = q.max(axis=1, initial=-np.inf)
+        known = best > -np.inf
+        average = float(best[known].mean()) if known.any() else 0.0
+        return (
+            np.where(known, q.argmax(axis=1), -1).astype(np.int16),
+            np.append(np.where(known, best, average), 0.0),
+        )

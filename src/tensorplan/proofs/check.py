@@ -1,0 +1,426 @@
+"""The checker of proofs: every row is derived again, every tree verified, and nothing taken on trust.
+
+What it takes as given is the transcript itself, that is, that the simulator gave these answers, samples and returns,
+and that features and ranges are as stated.  What it derives is written anew here, from the mathematics alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tensorplan.errors import CertificateError, raised, shown
+from tensorplan.optimism import Certificate, Program, Solution, verify
+from tensorplan.optimism.program import Array
+from tensorplan.proofs.proof import Proof
+
+ROUNDING = 1e-12
+"""What rows are widened by, relative to 1 + B, since features and rewards are floats."""
+
+SLACK = 1e-8
+"""By how much of its scale a claimed bound may be better than the one that was derived."""
+
+CHEAP = 2_000
+"""Samples up to which a radius is Hoeffding's, with all of its share of the failure probability."""
+
+BETS = [0.95 * 2.0**-k for k in range(14)]
+"""The bets of the lower bound on returns."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a proof proves."""
+
+    problem: str
+    upper: float | None
+    """v*(s0) is at most this, if ``assumes`` holds; None where the proof shows that it does not."""
+    lower: float
+    """The policy earns at least this, whatever the features."""
+    failure: float
+    """The probability that samples and returns misled, at most."""
+    assumes: str
+    rows: int
+    disjunctions: int
+    leaves: int
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        sure = f" (at confidence {1 - self.failure:.6g})" if self.failure else ""
+        if self.upper is None:
+            return f"refuted{sure}: it is not true that {self.assumes}; a policy earns at least {self.lower:.8g}"
+        return (
+            f"proved{sure}: v*(s0) <= {self.upper:.8g} if {self.assumes}; a policy earns at least {self.lower:.8g} "
+            "in any case"
+        )
+
+
+def check(proof: Proof) -> Checked:
+    """What a proof proves; raises CertificateError with the first thing that is wrong."""
+    try:
+        return _Checker(proof.data).run()
+    except CertificateError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise CertificateError(f"the proof is not of its format: reading it {raised(error)}") from None
+
+
+def _demand(condition: bool, sentence: Callable[[], str] | str) -> None:
+    if not condition:
+        raise CertificateError(sentence if isinstance(sentence, str) else sentence())
+
+
+class _Checker:
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data, self.problem = data, data["problem"]
+        self.mode = data["mode"]
+        _demand(self.mode in ("exact", "certified"), lambda: f"the proof has the unknown mode {shown(self.mode)}")
+        self.d, self.actions = _whole(self.problem["dimension"], 1), _whole(self.problem["actions"], 1)
+        self.bound, self.gamma = _positive(self.problem["bound"]), _positive(self.problem["discount"])
+        self.eta, self.zeta = float(data["eta"]), float(data["zeta"])
+        _demand(self.gamma <= 1 and self.eta >= 0 and 0 <= self.zeta < 1, "discount, eta or zeta is out of its range")
+        self.rho = ROUNDING * (1 + self.bound)
+        self.excused = (1 + self.gamma) * self.eta
+
+    def run(self) -> Checked:
+        phis = self.phis
+        lower = self._lower()
+        program = self._program(lower)
+        tree = _tree(self.data["tree"])
+        empty = bool(np.all(np.isneginf(tree.bound) | np.isnan(tree.bound)))
+        largest = float(np.nanmax(tree.bound)) if not empty else -math.inf
+        status = "infeasible" if empty else "limit"
+        proved = verify(program, Solution(status, None, -math.inf, largest, 0, 0.0, tree))
+        claim = self.data["claim"]
+        scale = 1 + abs(lower) + self.bound * float(np.linalg.norm(phis[0]))
+        _demand(
+            claim["lower"] <= lower + SLACK * scale,
+            lambda: f"the lower bound {claim['lower']:.12g} is claimed, and the returns show {lower:.12g}",
+        )
+        refuted = claim["status"] == "refuted"
+        _demand(refuted == empty, "the status says refuted exactly when no parameter agrees with the rows")
+        if not refuted:
+            _demand(
+                claim["upper"] >= proved + self.eta - SLACK * scale,
+                lambda: f"the upper bound {claim['upper']:.12g} is claimed, and {proved + self.eta:.12g} is proved",
+            )
+        return Checked(
+            problem=str(self.problem["name"]),
+            upper=None if refuted else max(float(claim["upper"]), proved + self.eta),
+            lower=min(float(claim["lower"]), lower),
+            failure=self.zeta,
+            assumes=self._assumption(),
+            rows=len(program.rows),
+            disjunctions=len(program.forms),
+            leaves=int(np.count_nonzero(~np.isnan(tree.bound))),
+        )
+
+    def _assumption(self) -> str:
+        values, features = ("q*(s, a)", "phi_q(s, a)") if self.problem["delayed"] else ("v*(s)", "phi_v(s)")
+        norm = self.bound / math.sqrt(2) if self.problem["delayed"] else self.bound
+        within = f"is within {self.eta:g} of" if self.eta else "="
+        where = "at all states that can be reached, with one theta of norm at most"
+        return f"{values} {within} <{features}, theta> {where} {norm:g}"
+
+    # ------------------------------------------------------------------ the transcript
+
+    @cached_property
+    def phis(self) -> Array:
+        """The features of all states, (n, d)."""
+        phis = _floats([state["phi"] for state in self.data["states"]], (len(self.data["states"]), self.d), "phi")
+        _demand(len(phis) > 0, "the proof has no start state")
+        norms = np.linalg.norm(phis, axis=1)
+        _demand(bool((norms <= 1 + 1e-9).all()), lambda: f"state {int(norms.argmax())} has features of norm above 1")
+        return phis
+
+    def stage(self, state: int) -> int:
+        """The stage of a state."""
+        stage, horizon = _whole(self.data["states"][state]["stage"], 0), self.horizon
+        last = 0 if horizon is None else horizon - 1
+        _demand(stage <= last, lambda: f"state {state} is at stage {stage}, and the last one is {last}")
+        return stage
+
+    @cached_property
+    def horizon(self) -> int | None:
+        """H of the problem that was planned in; that of TP' is one longer."""
+        horizon = self.problem["horizon"]
+        return None if horizon is None else _whole(horizon, 1) + bool(self.problem["delayed"])
+
+    def range(self, stage: int) -> tuple[float, float]:
+        """Of returns from a stage on, early END included."""
+        low, high = (float(x) for x in self.problem["reward_range"])
+        low, high = min(low, 0.0), max(high, 0.0)
+        if self.horizon is None:
+            steps = math.inf if self.gamma == 1 else 1 / (1 - self.gamma)
+        else:
+            left = self.horizon - (max(stage, 1) if self.problem["delayed"] else stage)
+            steps = left if self.gamma == 1 else (1 - self.gamma**left) / (1 - self.gamma)
+        low, high = (low * steps if low else 0.0), (high * steps if high else 0.0)
+        declared = self.problem["return_range"]
+        return (low, high) if declared is None else (max(low, declared[0]), min(high, declared[1]))
+
+    def follows(self, state: int, following: int) -> None:
+        """A step leads to the next stage, and to END after the last one."""
+        if self.horizon is None:
+            return
+        stage = self.stage(state)
+        if following < 0:
+            return
+        _demand(stage + 1 < self.horizon, lambda: f"an answer at state {state} goes on after the last stage")
+        _demand(self.stage(following) == stage + 1, lambda: f"an answer at state {state} does not lead one stage on")
+
+    @cached_property
+    def answers(self) -> list[tuple[int, int, float, int]]:
+        """Exact mode: state, action, reward, next state or -1."""
+        found: list[tuple[int, int, float, int]] = []
+        low, high = (float(x) for x in self.problem["reward_range"])
+        low, high = (min(low, 0.0), max(high, 0.0)) if self.problem["delayed"] else (low, high)
+        for number, (state, action, reward, following) in enumerate(self.data["answers"]):
+            state, action = _whole(state, 0, len(self.phis) - 1), _whole(action, 0, self.actions - 1)
+            following = _whole(following, -1, len(self.phis) - 1)
+            _demand(low <= reward <= high, f"answer {number} has a reward outside of the declared range")
+            self.follows(state, following)
+            found.append((state, action, float(reward), following))
+        pairs = [(state, action) for state, action, _, _ in found]
+        _demand(len(set(pairs)) == len(pairs), "a state and action has two answers")
+        return found
+
+    def _answer_delta(self, number: int) -> Array:
+        state, _, reward, following = self.answers[_whole(number, 0, len(self.answers) - 1)]
+        ahead = 0.0 if following < 0 else self.gamma * self.phis[following]
+        return np.concatenate([[reward], ahead - self.phis[state]])
+
+    # ------------------------------------------------------------------ measurements
+
+    def measured(self, number: int) -> tuple[int, Array, Array]:
+        """Certified mode: the state of a measurement, its Δ_a and its radii, derived again."""
+        number = _whole(number, 0, len(self.data["measurements"]) - 1)
+        if number not in self._measured:
+            self._measured[number] = self._derive(number)
+        return self._measured[number]
+
+    @cached_property
+    def _measured(self) -> dict[int, tuple[int, Array, Array]]:
+        numbers = [_whole(m["number"], 1) for m in self.data["measurements"]]
+        _demand(len(set(numbers)) == len(numbers), "two measurements have the same share of the failure probability")
+        return {}
+
+    def _derive(self, number: int) -> tuple[int, Array, Array]:
+        measurement = self.data["measurements"][number]
+        state, n = _whole(measurement["state"], 0, len(self.phis) - 1), _whole(measurement["n"], 1)
+        sums = _floats(measurement["sums"], (self.actions, self.d + 1), "sums")
+        deltas = sums / n
+        deltas[:, 1:] -= self.phis[state]
+        i = _whole(measurement["number"], 1)
+        alpha = self.zeta / (2 * i * (i + 1) * self.actions)
+        width = self._width(self.stage(state))
+        radii = [self._radius(measurement, a, sums[a], n, width, alpha) for a in range(self.actions)]
+        return state, deltas, np.array(radii)
+
+    def _width(self, stage: int) -> float:
+        """The length of the range of R + γ <φ(S'), θ*>."""
+        low, high = (float(x) for x in self.problem["reward_range"])
+        low, high = (min(low, 0.0), max(high, 0.0)) if self.problem["delayed"] else (low, high)
+        transitions, rewards = self.problem["deterministic_transitions"], self.problem["deterministic_rewards"]
+        width = 0.0 if transitions and rewards else high - low
+        if not transitions:
+            ahead = self.range(stage if self.horizon is None else stage + 1)
+            ahead = max(ahead[0] - self.eta, -self.bound), min(ahead[1] + self.eta, self.bound)
+            width += self.gamma * (ahead[1] - ahead[0])
+        low, high = self.range(stage)
+        return min(width, high - low + 2 * self.gamma * self.eta)
+
+    def _radius(self, measurement: Any, action: int, sums: Array, n: int, width: float, alpha: float) -> float:
+        """The claimed radius, if the samples justify it."""
+        claimed, variance = float(measurement["radii"][action]), measurement["variances"][action]
+        if n <= CHEAP or not width:
+            needed = width * math.sqrt(math.log(2 / alpha) / (2 * n))
+        elif variance is None:
+            needed = width * math.sqrt(math.log(4 / alpha) / (2 * n))
+        else:
+            log = math.log(8 / alpha)
+            bound = self._variance(variance, sums, _floats(variance["squares"], (self.d + 1, self.d + 1), "squares"), n)
+            needed = math.sqrt(2 * bound * log / n) + 7 * width * log / (3 * (n - 1))
+        needed += self.rho
+        _demand(
+            claimed >= needed * (1 - 1e-9),
+            lambda: f"measurement {measurement['number']} claims the radius {claimed:.6g}, not {needed:.6g}",
+        )
+        return claimed
+
+    def _variance(self, claim: Any, sums: Array, squares: Array, n: int) -> float:
+        """An upper bound on [1, θ*]ᵀ C [1, θ*] from eigenvectors of C and how far Sol reaches along them."""
+        mean = sums / n
+        covariance = (squares - n * np.outer(mean, mean)) / (n - 1)
+        weights = _floats(claim["weights"], (self.d + 1,), "weights")
+        vectors = _floats(claim["vectors"], (self.d + 1, self.d + 1), "vectors")
+        _demand(bool((weights >= 0).all()), "the proof of a variance has a negative weight")
+        rest = float(np.linalg.norm(covariance - (vectors * weights) @ vectors.T))
+        reach = np.abs(vectors[0]) + self.bound * np.linalg.norm(vectors[1:], axis=0)
+        rows, forms = (_whole(x, 0) for x in claim["size"])
+        for part in claim["reaches"]:
+            k = _whole(part["k"], 0, self.d)
+            up = self._largest(vectors[1:, k], part["up"], rows, forms)
+            down = self._largest(-vectors[1:, k], part["down"], rows, forms)
+            reach[k] = min(reach[k], max(vectors[0, k] + up, down - vectors[0, k], 0.0))
+        return float(weights @ reach**2) * (1 + 1e-9) + rest * (1 + self.bound) ** 2
+
+    def _largest(self, objective: Array, tree: Any, rows: int, forms: int) -> float:
+        """A proven upper bound on <objective, θ> over what Sol was when it had so many rows and disjunctions."""
+        program = self._assemble(objective, rows, forms)
+        found = _tree(tree)
+        bounds = found.bound[~np.isnan(found.bound)]
+        largest = float(bounds.max())
+        status = "infeasible" if largest == -math.inf else "limit"
+        return verify(program, Solution(status, None, -math.inf, largest, 0, 0.0, found))
+
+    # ------------------------------------------------------------------ the program
+
+    def _program(self, lower: float) -> Program:
+        self.lower = lower
+        return self._assemble(self.phis[0], len(self.data["rows"]), len(self.data["forms"]))
+
+    def _assemble(self, objective: Array, rows: int, forms: int) -> Program:
+        """The program of the first rows and disjunctions."""
+        while len(self._rows) < rows:
+            self._rows.append(self._row(len(self._rows)))
+        while len(self._forms) < forms:
+            self._forms.append(self._form(len(self._forms)))
+        normals = np.array([normal for normal, _ in self._rows[:rows]]).reshape(-1, self.d)
+        rhs = np.array([b for _, b in self._rows[:rows]])
+        if not forms:
+            return Program(objective, self.bound, normals, rhs)
+        tol = np.array([t for _, t in self._forms[:forms]])
+        return Program(objective, self.bound, normals, rhs, np.array([f for f, _ in self._forms[:forms]]), tol)
+
+    @cached_property
+    def _rows(self) -> list[tuple[Array, float]]:
+        return []
+
+    @cached_property
+    def _forms(self) -> list[tuple[Array, float]]:
+        return []
+
+    def _row(self, number: int) -> tuple[Array, float]:
+        """<normal, θ> <= b, which θ* satisfies."""
+        kind, *about = self.data["rows"][number]
+        if kind == "bellman" and self.mode == "exact":
+            delta = self._answer_delta(about[0])
+            return delta[1:], self.rho - float(delta[0]) + self.excused
+        if kind == "bellman":
+            _, deltas, radii = self.measured(about[0])
+            action = _whole(about[1], 0, self.actions - 1)
+            return deltas[action, 1:], float(radii[action] - deltas[action, 0]) + self.excused
+        if kind == "return":
+            return -self.phis[0], -(self.lower - self.rho) + self.eta
+        _demand(kind in ("low", "high"), lambda: f"row {number} has the unknown kind {shown(kind)}")
+        state = _whole(about[0], 0, len(self.phis) - 1)
+        low, high = self.range(self.stage(state))
+        end = high if kind == "high" else -low
+        _demand(math.isfinite(end), lambda: f"row {number} uses an infinite end of a range")
+        rounding = self.rho if self.mode == "exact" else 0.0
+        return (self.phis[state] if kind == "high" else -self.phis[state]), end + rounding + self.eta
+
+    def _form(self, number: int) -> tuple[Array, float]:
+        """Affine forms one of which is within a tolerance of zero at θ*."""
+        about = self.data["forms"][number]
+        if self.mode == "exact":
+            state = _whole(about, 0, len(self.phis) - 1)
+            known = {action: n for n, (s, action, _, _) in enumerate(self.answers) if s == state}
+            _demand(len(known) == self.actions, lambda: f"disjunction {number} is of a state with unasked actions")
+            return np.array([self._answer_delta(known[a]) for a in range(self.actions)]), self.rho + self.excused
+        _, deltas, radii = self.measured(about)
+        allowed = radii + self.excused
+        return deltas * (allowed.max() / allowed)[:, None], float(radii.max()) + self.excused
+
+    # ------------------------------------------------------------------ the lower bound
+
+    def _lower(self) -> float:
+        """What the returns of the transcript show that a policy earns."""
+        returns, (low, _) = self.data["returns"], self.range(0)
+        kind = returns["kind"]
+        if kind == "none":
+            return low
+        if kind == "path":
+            return max(low, self._path(returns))
+        _demand(kind == "sample", lambda: f"the returns are of the unknown kind {shown(kind)}")
+        number = _whole(returns["number"], 1)
+        return max(low, self._betting(returns, low, self.zeta / (2 * number * (number + 1))))
+
+    def _path(self, returns: Any) -> float:
+        """The return of a path of answers: to END, around a circle for ever, or with the least that can follow."""
+        state, total, weight, totals = 0, 0.0, 1.0, [0.0]
+        for number in returns["answers"]:
+            at, _, reward, following = self.answers[_whole(number, 0, len(self.answers) - 1)]
+            _demand(at == state, "the path of the lower bound is broken")
+            total, weight, state = total + weight * reward, weight * self.gamma, following
+            totals.append(total)
+        loop = returns["loop"]
+        if loop is not None:
+            loop = _whole(loop, 0, len(totals) - 2)
+            first = self.answers[returns["answers"][loop]][0]
+            _demand(first == state and self.gamma < 1, "the path of the lower bound does not come back")
+            around = (total - totals[loop]) / self.gamma**loop
+            length = len(totals) - 1 - loop
+            return totals[loop] + self.gamma**loop * around / (1 - self.gamma**length)
+        if state >= 0:
+            total += weight * self.range(self.stage(state))[0]
+        return total
+
+    def _betting(self, returns: Any, least: float, alpha: float) -> float:
+        """The claimed lower bound on a mean, if the wealth of a bettor against it has reached 1/α."""
+        claimed = float(self.data["claim"]["lower"])
+        if claimed <= least:
+            return least
+        gains = _floats([x for x, _ in returns["values"]], (len(returns["values"]),), "returns") - least
+        counts = np.array([_whole(n, 1) for _, n in returns["values"]], dtype=np.float64)
+        _demand(bool((gains >= -1e-9 * (1 + abs(least))).all()), "a return is below the least that there can be")
+        gains = np.maximum(gains, 0.0)
+        wealth = [float(np.log1p(bet * (gains / (claimed - least) - 1)) @ counts) for bet in BETS]
+        reached = float(np.logaddexp.reduce(wealth)) - math.log(len(BETS))
+        _demand(
+            reached >= math.log(1 / alpha) - 1e-6,
+            lambda: f"the returns do not show that {claimed:.8g} is earned at this confidence",
+        )
+        return claimed
+
+
+# ------------------------------------------------------------------------------------------- reading
+
+
+def _tree(data: Any) -> Certificate:
+    """A certificate of the optimiser from plain lists."""
+    whole = {"parent", "form", "choice", "start", "index"}
+    names = ("parent", "form", "choice", "low", "high", "bound", "start", "index", "value")
+    arrays: dict[str, Any] = {
+        name: np.array([float(x) if isinstance(x, str) else x for x in data[name]]).astype(
+            np.int64 if name in whole else np.float64, casting="unsafe" if not data[name] else "same_kind"
+        )
+        for name in names
+    }
+    return Certificate(**arrays)
+
+
+def _floats(values: Any, shape: tuple[int, ...], name: str) -> Array:
+    array = np.array(values, dtype=np.float64).reshape(shape)
+    _demand(bool(np.isfinite(array).all()), lambda: f"{name} contains a number that is not finite")
+    return array
+
+
+def _whole(value: Any, low: int, high: int | None = None) -> int:
+    _demand(
+        isinstance(value, int) and not isinstance(value, bool) and value >= low and (high is None or value <= high),
+        lambda: f"the proof contains {shown(value)} where a whole number from {low} to {high} belongs",
+    )
+    return int(value)
+
+
+def _positive(value: Any) -> float:
+    number = float(value)
+    _demand(0 < number < math.inf, lambda: f"the proof contains {shown(value)} where a positive number belongs")
+    return number
