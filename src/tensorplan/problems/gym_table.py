@@ -88,6 +88,11 @@ class GymTable(TabularMDP):
         return self.view.point(state)
 
     @property
+    def clipped(self) -> int:
+        """How often ``point`` moved one into the frame, where that was asked for."""
+        return int(getattr(self.view.point, "clipped", 0))
+
+    @property
     def frame(self) -> Frame:
         """Where the points lie."""
         return self.view.frame(self.horizon)
