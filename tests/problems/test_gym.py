@@ -10,6 +10,7 @@ from gymnasium import spaces, wrappers
 import tensorplan as tp
 from tensorplan.access import LocalAccess
 from tensorplan.features import Frame
+from tensorplan.problems import gym_verify
 from tensorplan.problems.gym_table import GymTable
 from tensorplan.testing import check_problem
 
@@ -436,6 +437,25 @@ def test_one_sentence(env, options, sentence):
     with pytest.raises(tp.BadInput, match=sentence) as error:
         tp.from_gym(env, **{"features": "poly1", **options})
     assert "\n" not in str(error.value)
+
+
+def test_the_steps_of_trying_it_out_are_counted():
+    made = []
+
+    class Counted(Walk):
+        def step(self, action):
+            made.append(action)
+            return super().step(action)
+
+    problem = tp.from_gym(Counted, features="poly1", reward_range=(0, 1), bound=2.0, retries=1)
+    assert 500 < problem.unmetered == len(made) < 3000
+    assert tp.from_gym("FrozenLake-v1", features="realizing3").unmetered > 100
+
+
+def test_a_slow_environment_is_tried_out_with_a_word(monkeypatch, caplog):
+    monkeypatch.setattr(gym_verify, "SILENCE", 0.0)
+    tp.from_gym(Walk, features="poly1", reward_range=(0, 1), bound=2.0)
+    assert caplog.messages[0] == "trying Walk out: 1 steps so far"
 
 
 def test_a_range_of_rewards_may_be_probed():

@@ -182,5 +182,6 @@ def could_lead(
     if isinstance(mdp, Foreseeable):
         return following in mdp.successors(state, action)
     if problem.deterministic_transitions:
+        problem.count_unmetered(1)
         return same(draw(problem, state, stage, action, rng)[1], following)
     return True

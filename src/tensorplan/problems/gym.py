@@ -68,7 +68,7 @@ def from_gym(
     where they are known to be in a smaller range than rewards and steps allow, as (0, 1) with a single prize; it saves
     queries where chance is involved.  ``deterministic``: found out if not given.  ``restore``: one of "table",
     "attributes", "deepcopy"; or give ``get_state(env)`` and ``set_state(env, state)``.  ``retries``: how often a step
-    that raises is tried again.
+    that raises is tried again.  ``problem.unmetered`` says how many steps it took to try the environment out.
     """
     try:
         from tensorplan.problems.gym_mdp import Opened
@@ -93,11 +93,12 @@ def from_gym(
     mdp.return_range = return_range
     if (d := realizing(features)) is None:
         problem = _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
-        return replace(problem, retries=retries) if retries else problem
+        return replace(problem, retries=retries, unmetered=opened.probed)
     if not isinstance(mdp, TabularMDP):
         raise BadInput(f"{features!r} is made from the exact solution, and {opened.name} has no transition table")
     label = name or f"{opened.name} with {features} features"
-    return featurize(mdp, d, features=values, bound=bound, discount=discount, seed=seed, name=label)
+    problem = featurize(mdp, d, features=values, bound=bound, discount=discount, seed=seed, name=label)
+    return replace(problem, retries=retries, unmetered=opened.probed)
 
 
 def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:

@@ -161,6 +161,12 @@ class Opened:
         self.name: str = spec.id if spec is not None else type(made.unwrapped).__name__
         self.actions = numbered_actions(self.env.action_space, self.name)
         self.view = view(self.env.observation_space, self.name)
+        self.stage: Stage | None = None
+
+    @property
+    def probed(self) -> int:
+        """How many steps it took to try the environment out."""
+        return 0 if self.stage is None else self.stage.steps
 
     def mdp(
         self,
@@ -174,7 +180,7 @@ class Opened:
     ) -> GymMDP | GymTable:
         """The simulator, by the fastest way that proved faithful."""
         steps = self._horizon(horizon)
-        stage = Stage(self.env, self.actions, seed)
+        stage = self.stage = Stage(self.env, self.actions, seed)
         moments = reference(stage, self.name)
         table = None if functions or restore not in ("auto", "table") else self._table(stage, steps)
         if table is not None:

@@ -7,9 +7,11 @@ step, and for several without another restore.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,11 @@ RESAMPLED = 3
 
 AHEAD = 5
 """Steps that are repeated after one restore."""
+
+SILENCE = 5.0
+"""Seconds between two words about how far it is."""
+
+log = logging.getLogger("tensorplan")
 
 
 class Unfaithful(Exception):
@@ -60,6 +67,9 @@ class Stage:
         self.randomness = Randomness(env)
         self.drew = False
         """Whether any step drew a random number."""
+        self.steps = 0
+        """Made so far, by all who use it."""
+        self._told = perf_counter()
 
     def reset(self, episode: int) -> Any:
         """The first observation of an episode."""
@@ -68,12 +78,20 @@ class Stage:
 
     def step(self, env: Any, episode: int, time: int, action: int) -> tuple[Any, float, bool, bool]:
         """What a step gives, with the generator of that moment."""
+        self._count()
         rng = self.generator(episode, time + 1)
         self.randomness.set(env, rng)
         before = rng.bit_generator.state
         observation, reward, terminated, truncated, _ = env.step(self.actions[action])
         self.drew |= rng.bit_generator.state != before
         return _copied(observation), float(reward), bool(terminated), bool(truncated)
+
+    def _count(self) -> None:
+        """One more step; and a word now and then where they take long."""
+        self.steps += 1
+        if perf_counter() - self._told > SILENCE:
+            self._told = perf_counter()
+            log.warning(f"trying {type(self.env.unwrapped).__name__} out: {self.steps:,} steps so far")
 
     def generator(self, episode: int, time: int) -> np.random.Generator:
         """The generator of a reset (time 0) or of a step (its time and 1)."""
