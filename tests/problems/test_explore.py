@@ -167,7 +167,8 @@ class Counter:
         return 0
 
     def step(self, state, action, rng):
-        time.sleep(self.pause)
+        if self.pause:
+            time.sleep(self.pause)
         self.steps += 1
         following = state + action + 1
         return -1.0, END if following >= self.last else following
@@ -216,7 +217,7 @@ def test_memory_of_a_search_ends_with_its_problem():
 
 def test_slow_simulators_are_left_alone():
     mdp = Counter(10_000, pause=0.02)
-    with pytest.raises(Refused, match=r"its states are not listed, since a step takes 0\.02\d? s$"):
+    with pytest.raises(Refused, match=r"its states are not listed, since a step takes 0\.\d+ s$"):
         exact_solution(featureless(mdp))
     assert mdp.steps == module.PACED
 
@@ -224,8 +225,8 @@ def test_slow_simulators_are_left_alone():
 def test_a_search_has_a_time_limit():
     mdp = Counter(10_000, pause=0.005)
     with pytest.raises(Refused, match=r"could not be listed within 500 steps and 0\.1 s$"):
-        explore(featureless(mdp), module.Effort(500, 0.1, 0.01))
-    assert 5 < mdp.steps < 25
+        explore(featureless(mdp), module.Effort(500, 0.1))
+    assert 1 <= mdp.steps <= 21
 
 
 def test_a_long_search_tells_how_far_it_is(monkeypatch, caplog):

@@ -18,6 +18,7 @@ from tensorplan.features.frame import Frame
 from tensorplan.problems.gym_restore import (
     FORBIDDEN,
     Attributes,
+    Constants,
     Deepcopy,
     Functions,
     Held,
@@ -76,8 +77,10 @@ class GymMDP:
         deterministic: bool,
         never_drew: bool,
         look: Callable[[Any], Any] | None,
+        constants: Constants,
     ) -> None:
         self.way = way
+        self.constants = constants
         self.view = view
         self.horizon = horizon
         self.actions = len(actions)
@@ -127,6 +130,14 @@ class GymMDP:
                 raise BadInput(f"{env} cannot be asked what it showed last: hand over the observation as well")
             observation = self._look(bare)
         return self._held(bare, observation)
+
+    def changed(self, env: Any, fresh: bool) -> str | None:
+        """What of an environment is not as it was when this was made, such as its gravity; None where nothing is.
+
+        ``fresh``: whether it was just reset.  Elsewhere only what is known to be a constant is looked at: other
+        attributes may change in an episode, though they were not seen to.
+        """
+        return self.constants.changed(env) if fresh or self.constants.sure else None
 
     def observation(self, state: Captured) -> Any:
         """What the environment shows."""
@@ -193,7 +204,7 @@ class Opened:
             return table
         if restore == "table":
             raise BadInput(f"{self.name} has no transition table (env.P, env.s) that its steps follow")
-        way, captured = self._way(stage, moments, restore, functions)
+        way, constants, captured = self._way(stage, moments, restore, functions)
         self._warn_where_states_look_alike(moments, [key for _, key in captured])
         points = [self.view.point(moment.observation) for moment in moments]
         return GymMDP(
@@ -206,6 +217,7 @@ class Opened:
             self._deterministic(deterministic, stage, way, moments, captured),
             not stage.drew,
             self._look(stage, moments),
+            constants,
         )
 
     def _known_ends(self) -> View:
@@ -250,15 +262,18 @@ class Opened:
                 return None
         return table
 
-    def _way(self, stage: Stage, moments: Sequence[Moment], restore: str, functions: Any) -> tuple[Way, list[Any]]:
-        """The first way that proves faithful, and what it captured."""
+    def _way(
+        self, stage: Stage, moments: Sequence[Moment], restore: str, functions: Any
+    ) -> tuple[Way, Constants, list[Any]]:
+        """The first way that proves faithful, what stayed as it was meanwhile, and what it captured."""
         attributes = Known(self.env) if Known.fits(self.env) else Attributes()
         ways: list[Way] = [Functions(*functions)] if functions else [attributes, Deepcopy()]
         reasons = []
         for way in ways:
             if restore in ("auto", way.name) or functions:
                 try:
-                    return way, verify(stage, way, moments)
+                    constants = Constants(self.env)
+                    return way, constants, verify(stage, way, moments, constants)
                 except Unfaithful as reason:
                     reasons.append(f"{way.name}: {str(reason)[:300]}")
         hint = "" if functions else "; give get_state(env) and set_state(env, state)"

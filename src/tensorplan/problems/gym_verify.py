@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.errors import BadInput
-from tensorplan.problems.gym_restore import Functions, Randomness, Way
+from tensorplan.problems.gym_restore import Constants, Functions, Randomness, Way
 
 MOMENTS = 120
 EPISODES = 60
@@ -35,6 +35,9 @@ RESAMPLED = 3
 
 AHEAD = 5
 """Steps that are repeated after one restore."""
+
+SETTLED = 8
+"""Moments between two looks at what stays as it is: a look may take a millisecond."""
 
 SILENCE = 5.0
 """Seconds between two words about how far it is."""
@@ -105,7 +108,9 @@ class Stage:
             yield moment
             self.step(self.env, moment.episode, moment.time, moment.action)
 
-    def play(self, way: Way | None = None) -> tuple[list[Moment], list[tuple[Any, Any]]]:
+    def play(
+        self, way: Way | None = None, constants: Constants | None = None
+    ) -> tuple[list[Moment], list[tuple[Any, Any]]]:
         """A reference by random actions; with ``way``, its states are captured as it goes."""
         dice = np.random.default_rng([self.seed])
         moments: list[Moment] = []
@@ -117,6 +122,8 @@ class Stage:
             for time in range(STEPS):
                 if way is not None:
                     captured.append(way.capture(self.env))
+                if constants is not None and len(moments) % SETTLED == 0:
+                    constants.settle(self.env)
                 action = int(dice.integers(len(self.actions)))
                 result = self.step(self.env, episode, time, action)
                 moments.append(Moment(episode, time, action, observation, result))
@@ -152,7 +159,7 @@ def reference(stage: Stage, name: str) -> list[Moment]:
     return first
 
 
-def verify(stage: Stage, way: Way, moments: Sequence[Moment]) -> list[tuple[Any, Any]]:
+def verify(stage: Stage, way: Way, moments: Sequence[Moment], constants: Constants) -> list[tuple[Any, Any]]:
     """The captured states of the reference, many of them restored and compared; raises Unfaithful.
 
     Copies must go on as the reference does, to the bit.  A user's functions may restore up to rounding, as MuJoCo's
@@ -160,7 +167,7 @@ def verify(stage: Stage, way: Way, moments: Sequence[Moment]) -> list[tuple[Any,
     """
     slack = ROUNDING if isinstance(way, Functions) else 0.0
     try:
-        played, captured = stage.play(way)
+        played, captured = stage.play(way, constants)
         for expected, found in zip(moments, played, strict=True):
             _compare(expected, found.result, 0.0, "capturing its state disturbs it")
         for start in np.random.default_rng([stage.seed, 1]).permutation(len(moments))[:RESTORED].tolist():
