@@ -46,6 +46,26 @@ def test_plan_uses_tensorplan_and_shows_its_certificate(cli):
     assert abs(episode["gap"]) < 1e-3
 
 
+POLE = "gym/CartPole-v1:features=linear:bound=9:horizon=40"
+
+
+def test_v_star_is_not_looked_for_at_any_price(cli):
+    pytest.importorskip("gymnasium")
+    code, out, err = cli("plan", POLE, "--planner", "random", "--json")
+    data = json.loads(out)
+    assert (code, data["episodes"][0]["regret"]) == (0, None)
+    assert 1_000 < data["unmetered"] < 25_000
+    assert err.startswith("tensorplan: there is no regret: v* of problem 'gym/CartPole-v1")
+    assert err.count("\n") == 1
+    _, out, _ = cli("plan", POLE, "--planner", "random")
+    assert "steps of the simulator outside of the meter: " in out
+    code, out, err = cli("compare", POLE, "--planners", "random", "--seeds", "3", "--json")
+    assert code == 0
+    assert {row["regret"] for row in json.loads(out)["rows"]} == {None}
+    assert err.endswith("within 20,000 steps and 2 s (and so for 2 more instances)\n")
+    assert err.count("\n") == 1
+
+
 def test_plan_passes_delta_on(cli):
     _, out, _ = cli("plan", "layered-stochastic/2x3", "--delta", "1.5", "--json")
     data = json.loads(out)

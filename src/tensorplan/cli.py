@@ -106,6 +106,7 @@ def plan(
     from tensorplan.planners.baselines import exact_solution
     from tensorplan.planners.registry import make_planner
     from tensorplan.problems.catalog import instance
+    from tensorplan.problems.explore import BRIEF, WHOLE
 
     task, config = instance(problem, seed), make_planner(planner)
     refuted: NotRealizable | None = None
@@ -126,12 +127,13 @@ def plan(
     if trace is not None:
         _write_traces(trace, played)
     try:
-        solution = exact_solution(task)
+        solution = exact_solution(task, BRIEF if delta is None else WHOLE)
         optimal: list[float | None] = [solution.value(e.start, 0) for e in played.episodes]
     except Refused as refusal:
         optimal = [None] * len(played.episodes)
         if delta is not None:
             raise refusal
+        _say_why([str(refusal)])
     verdict = None
     if delta is not None:
         loss = exact_loss(task, config, seed)
@@ -144,13 +146,15 @@ def plan(
         rows = [_episode_row(episode, best) for episode, best in zip(played.episodes, optimal, strict=True)]
         soundness = None if verdict is None else dataclasses.replace(verdict, run=None)
         data = {"problem": task.name, "planner": played.planner, "seed": seed, "episodes": rows}
-        print_json({**data, "query_cost": cost, "soundness": soundness})
+        print_json({**data, "query_cost": cost, "unmetered": task.unmetered, "soundness": soundness})
     else:
         from tensorplan.report.tables import certificate_sentences, run_table, with_interval
 
         out = console()
         out.print(run_table(task, played, optimal))
         out.print(f"query cost (mean of the worst call): {with_interval(cost)}", highlight=False)
+        if task.unmetered:
+            out.print(f"steps of the simulator outside of the meter: {task.unmetered:,}", highlight=False)
         if len(played.episodes) == 1 and played.episodes[0].actions:
             out.print("actions: " + shorten(played.episodes[0].actions), highlight=False)
         for sentence in certificate_sentences(played):
@@ -193,6 +197,7 @@ def compare(
         from tensorplan.report.tables import comparison_table
 
         console().print(comparison_table(result))
+    _say_why(result.notes)
     if result.error is not None:
         raise result.error
     return interrupted() if result.stopped else DONE
@@ -388,6 +393,7 @@ def sweep(
             from tensorplan.lab.statistics import standings
 
             console().print(standings_table(standings(rows), len(rows)))
+        _say_why(list(dict.fromkeys(row.note for row in rows if row.note is not None)))
         if store.stopped:
             return complain(
                 f"interrupted; what is finished is kept: tensorplan sweep {file} --out {out} --resume", FAILED
@@ -553,6 +559,13 @@ def _warm_up() -> None:
         solve(Program([1.0], 1.0))
     finally:
         note.cancel()
+
+
+def _say_why(notes: Sequence[str]) -> None:
+    """Why there is no regret, in one sentence; the instances of one family have the same reason, each with its name."""
+    if notes:
+        more = f" (and so for {len(notes) - 1:,} more instances)" if len(notes) > 1 else ""
+        complain(f"there is no regret: {notes[0]}{more}", DONE)
 
 
 def _episode_row(episode: Episode, optimal: float | None) -> dict[str, Any]:

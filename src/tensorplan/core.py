@@ -139,6 +139,8 @@ class Problem:
     discount: float = field(default=1.0, kw_only=True)
     retries: int = field(default=0, kw_only=True)
     """How often a ``step``, ``step_batch`` or ``start`` that raises is called again before it is an error."""
+    unmetered: int = field(default=0, kw_only=True, repr=False)
+    """Steps of the simulator that no planner asked for: to try an environment out, to list states; it grows."""
 
     identity: object = field(init=False, repr=False)
     """Tells this problem from any other, however alike, and says nothing about it: planners with a memory go by it."""
@@ -197,6 +199,10 @@ class Problem:
                     f"problem {self.name!r}: its MDP declared {name}={shown(before[name])} when the problem was made, "
                     f"and declares {shown(now)} now: make a new problem"
                 )
+
+    def count_unmetered(self, steps: int) -> None:
+        """Add to ``unmetered``."""
+        object.__setattr__(self, "unmetered", self.unmetered + steps)
 
     @property
     def deterministic(self) -> bool:

@@ -1,3 +1,6 @@
+import copy
+import warnings
+
 import numpy as np
 import pytest
 from helpers import Walk, problem
@@ -344,6 +347,208 @@ def test_the_same_seed_gives_the_same_actions():
     first = actions(3)
     assert actions(3) == first
     assert actions(4) != first
+
+
+# ------------------------------------------------------------------- environments that are not what they were
+
+
+def lake(**options):
+    return gymnasium.make("FrozenLake-v1", is_slippery=False, **options)
+
+
+NEAR = lake(desc=["SFFF", "FHFH", "FGFH", "HFFG"]).unwrapped.P
+"""A map with a second goal, four steps from the start instead of six."""
+
+
+def test_a_table_that_is_replaced_is_another_problem():
+    env = lake(max_episode_steps=20)
+    agent = PlannerAgent(tp.TensorPlan(), features="realizing5", discount=0.9, horizon=None)
+    for table, value in ((env.unwrapped.P, 0.9**5), (NEAR, 0.9**2), (copy.deepcopy(NEAR), 0.9**2)):
+        before = agent.problem if agent.queries else None
+        env.unwrapped.P = table
+        episode(agent, env, seed=0)
+        assert agent.certificate.upper == pytest.approx(value, abs=1e-4)
+        assert (agent.problem is before) == (before is not None and value == 0.9**2 and table is not NEAR)
+
+
+def test_a_table_that_is_changed_in_place_is_noticed_when_planning_begins():
+    env = lake()
+    agent = PlannerAgent(tp.TensorPlan(), features="realizing5", discount=0.9, horizon=None)
+    for value in (0.9**5, 0.9**2):
+        env.reset(seed=0)
+        agent.act(env)
+        assert agent.certificate.upper == pytest.approx(value, abs=1e-4)
+        env.unwrapped.P.update(NEAR)
+
+
+def test_a_table_that_is_replaced_midway_ends_the_plan():
+    env = lake()
+    agent = PlannerAgent(tp.TensorPlan(), features="realizing5", discount=0.9, horizon=None)
+    env.reset(seed=0)
+    env.step(agent.act(env))
+    assert (env.unwrapped.s, agent.certificate.upper) == (4, pytest.approx(0.9**5, abs=1e-4))
+    env.unwrapped.P = NEAR
+    agent.act(env)
+    assert agent.certificate.upper == pytest.approx(0.9**1, abs=1e-4)  # from where it is: two steps
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "value"),
+    [("CartPole-v1", "gravity", 20.0), ("MountainCar-v0", "force", 0.002), ("Acrobot-v1", "LINK_MASS_1", 2.0)],
+)
+def test_constants_are_part_of_a_problem(name, attribute, value):
+    env, twin = gymnasium.make(name), gymnasium.make(name)
+    options = {"features": "linear@time", "bound": 500.0, "horizon": 20}
+    agent, given = PlannerAgent(tp.UCT(simulations=2), **options), tp.from_gym(env, **options)
+    for one in (env, twin):
+        one.reset(seed=0)
+    agent.act(env)
+    first = agent.problem
+    env.reset(seed=1)
+    agent.act(env)
+    assert agent.problem is first  # nothing but the state is another
+    setattr(env.unwrapped, attribute, value)
+    env.reset(seed=0)
+    agent.act(env)
+    assert agent.problem is not first
+    setattr(twin.unwrapped, attribute, value)
+    state = agent.problem.mdp.capture(env)
+    observation = twin.step(1)[0]
+    np.testing.assert_array_equal(
+        agent.problem.mdp.observation(agent.problem.mdp.step(state, 1, np.random.default_rng(0))[1]), observation
+    )
+    with pytest.raises(tp.BadInput) as error:
+        PlannerAgent(tp.UCT(simulations=2), given).act(env)
+    said = f"its {attribute!r} is not what it was when problem '{name}' was made: make a new problem"
+    assert str(error.value).endswith(said)
+
+
+def test_constants_behind_a_wrapper():
+    env = gymnasium.wrappers.TransformReward(gymnasium.make("CartPole-v1"), lambda reward: reward / 2)
+    given = tp.from_gym(env, features="linear", bound=99.0, reward_range=(0, 1), horizon=20)
+    agent = PlannerAgent(tp.UCT(simulations=2), given)
+    agent.act(env, env.reset(seed=0)[0])
+    seen, _ = env.reset(seed=0)
+    env.unwrapped.gravity = 20.0
+    with pytest.raises(tp.BadInput, match=r"its 'gravity' is not what it was"):
+        agent.act(env, seen)
+
+
+def test_a_given_table_is_held_against_the_environment():
+    env = lake()
+    given = tp.from_gym(env, features="realizing5")
+    agent = PlannerAgent(tp.TensorPlan(), given)
+    env.reset(seed=0)
+    env.step(agent.act(env))
+    env.unwrapped.P = NEAR
+    with pytest.raises(tp.BadInput, match=r"its 'P' is not what it was when problem 'FrozenLake-v1 .*: make a new"):
+        agent.act(env)
+
+
+class Stairs(gymnasium.Env):
+    """Steps up cost 1 until the top; what is not plain data stays as it is."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 10, (1,)), gymnasium.spaces.Discrete(2)
+
+    def __init__(self):
+        self.x, self.top, self.pushed, self.rule = 0, 5, None, lambda x: x
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.pushed = 0, None
+        return self._get_obs(), {}
+
+    def step(self, action):
+        self.x, self.pushed = self.x + int(action), int(action)
+        return self._get_obs(), -1.0, self.x == self.top, False, {}
+
+    def _get_obs(self):
+        return np.array([self.x], dtype=np.float32)
+
+
+STAIRS = {"features": "linear", "reward_range": (-1, -1), "bound": 50.0}
+FUNCTIONS = {"get_state": lambda env: env.unwrapped.x, "set_state": lambda env, x: setattr(env.unwrapped, "x", x)}
+
+
+WAYS = pytest.mark.parametrize("options", [{}, {"restore": "deepcopy"}, FUNCTIONS])
+pytestmark = pytest.mark.filterwarnings("ignore:the observation of Stairs")
+
+
+@WAYS
+@pytest.mark.parametrize("clock", [True, False])
+def test_constants_of_environments_of_ones_own(options, clock):
+    """Features do not see them, so that nothing that was learned holds any more."""
+    env = gymnasium.wrappers.TimeLimit(Stairs(), 100) if clock else Stairs()
+    agent = PlannerAgent(tp.TensorPlan(), horizon=None, **STAIRS, **options)
+    for env.unwrapped.top in (5, 8, 8):
+        before = agent.problem if agent.queries else None
+        if not clock:
+            agent.reset()
+        _, rewards = episode(agent, env, limit=100)
+        assert sum(rewards) == -env.unwrapped.top == pytest.approx(agent.certificate.upper, abs=1e-4)
+    assert agent.problem is before
+
+
+@WAYS
+def test_what_may_be_a_constant_of_a_given_problem_is_a_warning(options):
+    env = gymnasium.wrappers.TimeLimit(Stairs(), 100)
+    agent = PlannerAgent(tp.TensorPlan(), tp.from_gym(env, horizon=None, **STAIRS, **options))
+    episode(agent, env)
+    env.unwrapped.top = 8
+    held = options is not FUNCTIONS  # in captured states
+    with pytest.warns(UserWarning, match="its 'top' is not what it was when problem 'Stairs' was made, which is wrong"):
+        _, rewards = episode(agent, env, limit=20 if held else 3)
+    if held:
+        assert sum(rewards) == -8 == pytest.approx(agent.certificate.upper, abs=1e-4)
+    with warnings.catch_warnings(action="error"):
+        episode(agent, env, limit=3)
+
+
+def test_constants_that_a_copy_does_not_have():
+    class Pickled(Stairs, gymnasium.utils.EzPickle):
+        def __init__(self):
+            gymnasium.utils.EzPickle.__init__(self)
+            super().__init__()
+
+    env = gymnasium.wrappers.TimeLimit(Pickled(), 100)
+    env.unwrapped.top = 8
+    env.reset()
+    agent = PlannerAgent(tp.TensorPlan(), horizon=None, **STAIRS, **FUNCTIONS)
+    with pytest.warns(UserWarning, match=r"its 'top' is not what it was .*, nor is that of a copy, which is wrong"):
+        agent.act(env)
+
+
+def test_flights_from_one_stage_are_in_one_problem():
+    identities = []
+
+    class Recording(Script):
+        def begin(self, access, rng):
+            identities.append((access.root.key, access.identity))
+            return super().begin(access, rng)
+
+    task = problem(Walk(deterministic_transitions=True))
+    agent, env = PlannerAgent(Recording(), task), to_gym(task)
+    for state, stage in ((4, 2), (3, 2), (4, 3), (0, 0)):
+        env.reset(options={"state": state, "stage": stage})
+        agent.act(env)
+    (first, a), (second, b), (_, c), (_, d) = identities
+    assert (first, second) == (4, 3)
+    assert a is b
+    assert len({id(a), id(c), id(d)}) == 3
+    assert d is task.identity
+
+
+def test_an_environment_made_of_an_environment():
+    task = tp.from_gym(lake(), features="realizing5")
+    agent, env = PlannerAgent(tp.TensorPlan()), to_gym(task)
+    assert sum(episode(agent, env)[1]) == 1
+
+
+def test_looking_whether_a_flight_goes_on_is_counted():
+    task = problem(Walk(deterministic_transitions=True, deterministic_rewards=True))
+    agent, env = PlannerAgent(Script()), to_gym(task)
+    episode(agent, env)
+    assert task.unmetered == 5  # at each of six steps but the first
 
 
 # ------------------------------------------------------------------------------------------------ bad input

@@ -13,7 +13,7 @@ from tensorplan.features import Frame
 
 
 @given(st.data())
-def test_points_are_clipped_and_scaled(data):
+def test_points_are_scaled(data):
     frame = data.draw(frames())
     x = data.draw(points(frame))
     scaled = frame.unit(x)
@@ -30,8 +30,42 @@ def test_constant_coordinates_are_left_out():
     frame = Frame((0.0, 5.0, 2.0), (1.0, 5.0, 4.0), names=("a", "b", "c"))
     assert frame.varying == (0, 2)
     assert frame.varying_names == ("a", "c")
-    np.testing.assert_array_equal(frame.unit(np.array([0.5, 99.0, 3.0])), [0.5, 0.5])
-    np.testing.assert_array_equal(frame.unit(np.array([0.5, np.nan, 3.0])), [0.5, 0.5])
+    np.testing.assert_array_equal(frame.unit(np.array([0.5, 5.0, 3.0])), [0.5, 0.5])
+    np.testing.assert_array_equal(frame.unit(np.array([0.5, np.nextafter(np.float32(5), 9), 3.0])), [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "whole", "x", "rounded"),
+    [
+        (0.0, 1.0, False, 1 + 9e-7, True),
+        (0.0, 1.0, False, 1 + 2e-6, False),
+        (0.0, 1.0, False, -2e-6, False),
+        (1000.0, 1000.001, False, float(np.nextafter(np.float32(1000.001), np.float32(2000))), True),
+        (0, 10**8, True, 10**8 + 1, False),  # the next whole number is no rounding, however large the frame
+        (0, 10**8, True, 10**8 + 1e-7, True),
+        (5.0, 5.0, False, 5.1, False),
+        (0.0, 0.0, False, 1e-5, False),
+        (7, 7, True, 8, False),
+        (0.0, 1.0, False, -np.inf, False),
+    ],
+)
+def test_only_rounding_is_forgiven(low, high, whole, x, rounded):
+    frame = Frame((low,), (high,), whole=whole, names=("speed",))
+    if rounded:
+        assert frame.unit(np.array([x])) == 1
+        return
+    with pytest.raises(ProblemError) as info:
+        frame.unit(np.array([[low], [x]]))
+    ends = f"[{float(low):.9g}, {float(high):.9g}]"
+    assert f"speed = {x:.9g} at the point [" in str(info.value)
+    assert str(info.value).endswith(
+        f" is outside of {ends}: declare a larger space, or give a larger frame=(low, high)"
+    )
+
+
+def test_time_is_a_coordinate_and_guesses_stay_guesses():
+    frame = Frame((0.0, 0.0), (1.0, 2.0), horizon=5, guessed=(1,)).timed(5)
+    assert (frame.size, frame.guessed) == (3, (1,))
 
 
 def test_whole_frames_count_their_points():

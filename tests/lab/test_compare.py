@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 import tensorplan as tp
@@ -35,6 +36,36 @@ def test_ctrl_c_keeps_the_rows_before_it(monkeypatch):
     result = tp.compare("hanoi/2", ["oracle", "random"], seeds=3)
     assert result.stopped == "interrupted"
     assert len(result.rows) == 3
+
+
+class Long:
+    """Too long for its states to be listed on the side; one step of a planner is enough to end it."""
+
+    horizon, actions = None, 2
+    reward_range = (-1.0, 0.0)
+    deterministic_transitions = deterministic_rewards = True
+
+    def start(self, rng):
+        return 0
+
+    def step(self, state, action, rng):
+        return -1.0, tp.END if action or state == 12_000 else state + 1
+
+
+def test_rows_without_regret_say_why_once(monkeypatch):
+    def instance(name, seed):
+        return tp.Problem(Long(), lambda state, stage: np.ones(1), bound=1.0, name=name)
+
+    monkeypatch.setattr(module, "instance", instance)
+    result = tp.compare("long", ["random", "uct:simulations=2"], seeds=2)
+    assert [row.regret for row in result.rows] == [None] * 4
+    assert [row.unmetered for row in result.rows] == [20_000] * 4
+    (note,) = result.notes
+    assert note.startswith("v* of problem 'long' is not known: its states could not be listed within 20,000 steps")
+    assert result.as_json()["notes"] == [note]
+    result = tp.compare("long", ["oracle", "random"], seeds=1)
+    assert (result.rows[0].regret, result.notes) == (0.0, ())  # the oracle was asked for v*, and now it is known
+    assert result.rows[1].regret is not None
 
 
 def test_unknown_names_are_found_before_anything_runs():

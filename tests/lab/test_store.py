@@ -81,6 +81,21 @@ def test_where_it_went_on_is_remembered(tmp_path, monkeypatch):
         assert store.machine["platform"] == first["platform"]
 
 
+def test_an_older_database_is_read_as_it_is_and_grows_with_a_sweep(tmp_path):
+    with Store.create(tmp_path, SUITE) as store:
+        store.add(rows()[0])
+        for column in ("unmetered", "note"):
+            store._connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+        store._connection.execute("PRAGMA user_version = 1")
+    with Store.open(tmp_path) as store:
+        assert store.rows() == rows()[:1]
+    more = replace(rows()[1], unmetered=12, note="why")
+    with Store.create(tmp_path, SUITE, grow=True) as store:
+        store.add(more)
+        assert store.rows() == [rows()[0], more]
+        assert store._connection.execute("PRAGMA user_version").fetchone() == (SCHEMA,)
+
+
 def test_a_newer_database_is_refused_and_untouched(tmp_path):
     with Store.create(tmp_path, SUITE) as store:
         store.add(rows()[0])

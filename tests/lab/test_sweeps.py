@@ -69,6 +69,17 @@ def test_the_local_engine_does_them_all(tmp_path, undisturbed):
     assert len(last.rows) == 12
 
 
+def test_rows_tell_what_no_meter_saw_and_why_there_is_no_regret(tmp_path):
+    pytest.importorskip("gymnasium")
+    suite = Suite(("gym/CartPole-v1:features=linear:bound=9:horizon=40", "hanoi/3"), ("random",), (0,))
+    with sweep(suite, tmp_path, engine=Inline()) as store:
+        pole, hanoi = store.rows()
+    assert 1_000 < pole.unmetered < 25_000
+    assert (pole.status, pole.optimal, pole.regret) == ("done", None, None)
+    assert "is not known: its states could not be listed within 20,000 steps" in pole.note
+    assert (hanoi.unmetered, hanoi.note, hanoi.optimal) == (0, None, -7)
+
+
 def test_resume_repeats_nothing_and_a_suite_may_grow(tmp_path, undisturbed):
     sweep(replace(SUITE, seeds=(0, 1)), tmp_path, engine=Inline()).close()
     with pytest.raises(BadInput, match=r"holds 8 runs already: resume \(--resume\)"):

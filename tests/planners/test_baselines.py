@@ -34,6 +34,20 @@ def test_the_oracle_explores_a_deterministic_problem_without_known_values():
     assert episode.total_reward == 2.0  # four steps up, two at the top
 
 
+def test_the_oracle_lists_more_than_a_regret_would():
+    class Long(Walk):
+        horizon, reward_range = None, (-1.0, 0.0)
+        deterministic_transitions = deterministic_rewards = True
+
+        def step(self, state, action, rng):
+            return -1.0, tp.END if state >= 12_000 else state + 1 + action
+
+    task = problem(Long())
+    (episode,) = tp.run(task, tp.Oracle()).episodes
+    assert episode.total_reward == -6001
+    assert (sum(episode.queries), task.unmetered) == (0, 2 * 12_002)
+
+
 def test_the_oracle_says_when_it_cannot_know():
     with pytest.raises(tp.Refused, match="problem 'walk' has no known optimal values"):
         tp.run(problem(), tp.Oracle())

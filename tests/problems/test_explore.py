@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import time
+import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tensorplan.core import END, Problem
 from tensorplan.errors import ProblemError, Refused
+from tensorplan.planners.baselines import exact_solution
 from tensorplan.problems import explore as module
-from tensorplan.problems.explore import explore
+from tensorplan.problems.explore import WHOLE, explore, places
 from tensorplan.problems.layered import layered
 from tensorplan.problems.puzzles import chinese_rings, grid, hanoi
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
@@ -143,6 +148,109 @@ def test_stages_count_apart(monkeypatch):
     monkeypatch.setattr(module, "LIMIT", size - 1)
     with pytest.raises(Refused):
         explore(featureless(mdp))
+
+
+# --------------------------------------------------------------------------------- what it takes of a simulator
+
+
+class Counter:
+    """Counts up to ``last``, by ones or twos, and counts its own steps."""
+
+    horizon, actions = None, 2
+    reward_range = (-1.0, 0.0)
+    deterministic_transitions = deterministic_rewards = True
+
+    def __init__(self, last, pause=0.0):
+        self.last, self.pause, self.steps = last, pause, 0
+
+    def start(self, rng):
+        return 0
+
+    def step(self, state, action, rng):
+        if self.pause:
+            time.sleep(self.pause)
+        self.steps += 1
+        following = state + action + 1
+        return -1.0, END if following >= self.last else following
+
+
+def test_a_search_is_brief_unless_somebody_asked_for_v_star():
+    mdp = Counter(12_000)
+    problem = featureless(mdp, name="long")
+    for _ in range(3):  # refused once and for all
+        with pytest.raises(Refused) as refusal:
+            exact_solution(problem)
+        assert str(refusal.value) == (
+            "v* of problem 'long' is not known: its states could not be listed within 20,000 steps and 2 s"
+        )
+        assert mdp.steps == problem.unmetered == 20_000
+    assert exact_solution(problem, WHOLE).value(0, 0) == -6000
+    assert mdp.steps == problem.unmetered == 20_000 + 24_000
+    assert exact_solution(problem).value(0, 0) == -6000  # known by now
+    assert len(places(problem, 12_000)) == 12_000
+    with pytest.raises(Refused, match="more than 11,999 states"):
+        places(problem, 11_999)
+    assert mdp.steps == problem.unmetered == 20_000 + 24_000
+
+
+def test_places_that_were_listed_are_not_listed_again():
+    mdp = Counter(100)
+    problem = featureless(mdp)
+    assert list(places(problem, 1000)) == [(0, state) for state in range(100)]
+    assert explore(problem).value(0, 0) == -50
+    assert explore(problem) is explore(problem)
+    assert mdp.steps == 200
+    other = replace(problem, name="other")  # another problem, which the steps so far were made for as well
+    assert (mdp.steps, other.unmetered) == (200, 200)
+    assert explore(other) is not explore(problem)
+    assert (mdp.steps, other.unmetered, problem.unmetered) == (400, 400, 200)
+
+
+def test_memory_of_a_search_ends_with_its_problem():
+    problem = featureless(Counter(10))
+    values = weakref.ref(explore(problem))
+    assert values() is not None
+    del problem
+    gc.collect()
+    assert values() is None
+
+
+def test_slow_simulators_are_left_alone():
+    mdp = Counter(10_000, pause=0.02)
+    with pytest.raises(Refused, match=r"its states are not listed, since a step takes 0\.\d+ s$"):
+        exact_solution(featureless(mdp))
+    assert mdp.steps == module.PACED
+
+
+def test_a_search_has_a_time_limit():
+    mdp = Counter(10_000, pause=0.005)
+    with pytest.raises(Refused, match=r"could not be listed within 500 steps and 0\.1 s$"):
+        explore(featureless(mdp), module.Effort(500, 0.1))
+    assert 1 <= mdp.steps <= 21
+
+
+def test_a_long_search_tells_how_far_it_is(monkeypatch, caplog):
+    monkeypatch.setattr(module, "PULSE", 0.0)
+    told = []
+    explore(featureless(Counter(5), name="short"), progress=told.append)
+    assert told[-1] == "listing the states of problem 'short': 5 in 9 steps so far"
+    assert not caplog.records
+    monkeypatch.setattr(module, "SILENCE", 0.0)
+    explore(featureless(Counter(5)))
+    assert caplog.records
+
+
+def test_a_search_that_is_interrupted_was_counted():
+    class Stopped(Counter):
+        def step(self, state, action, rng):
+            if self.steps == 7:
+                raise KeyboardInterrupt
+            return super().step(state, action, rng)
+
+    problem = featureless(Stopped(100))
+    with pytest.raises(KeyboardInterrupt):
+        explore(problem)
+    assert problem.unmetered == 8
 
 
 def test_a_reward_out_of_range_is_the_fault_of_the_problem():

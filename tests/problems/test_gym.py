@@ -9,6 +9,8 @@ from gymnasium import spaces, wrappers
 
 import tensorplan as tp
 from tensorplan.access import LocalAccess
+from tensorplan.features import Frame
+from tensorplan.problems import gym_verify
 from tensorplan.problems.gym_table import GymTable
 from tensorplan.testing import check_problem
 
@@ -241,6 +243,110 @@ def test_features_of_all_kinds():
         check_problem(problem, episodes=2)
 
 
+class Ramp(gymnasium.Env):
+    """Five steps up cost 1 each and 10 is paid at the top; giving up pays 2 at the bottom, later 1: v* = 5 + x."""
+
+    action_space = spaces.Discrete(2)
+    top = 5
+
+    def __init__(self, low=0.0, high=1.0):
+        self.observation_space = spaces.Box(low, high, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = 0
+        return np.array([self.x], dtype=np.float32), {}
+
+    def step(self, action):
+        reward = (1.0 + (self.x == 0), -1.0 + 10.0 * (self.x == self.top - 1))[action]
+        self.x += 1
+        return np.array([self.x], dtype=np.float32), reward, action == 0 or self.x == self.top, False, {}
+
+
+def ramp(env=Ramp, **options):
+    return tp.from_gym(env, **{"features": "linear", "reward_range": (-1, 9), "bound": 20.0} | options)
+
+
+def test_an_observation_outside_of_its_space_is_an_error_not_a_proof():
+    """Moved to the end of the space all states but the first look alike, and "certified: v* = 2" follows."""
+    with pytest.raises(tp.ProblemError) as error:
+        tp.run(ramp(), tp.TensorPlan())
+    assert str(error.value) == (
+        "x0 = 2 at the point [2.] is outside of [0, 1]: declare a larger space, or give a larger frame=(low, high)"
+    )
+
+
+@pytest.mark.parametrize("frame", [((0,), (5,)), (np.array([0]), [5.0]), Frame((0,), (5,), names=("height",))])
+def test_a_frame_may_be_given(frame):
+    problem = ramp(frame=frame)
+    (episode,) = tp.run(problem, tp.TensorPlan()).episodes
+    assert (episode.total_reward, episode.certificate.status) == (5, "certified")
+    assert problem.mdp.frame.horizon == problem.horizon
+    assert problem.phi_v.map.frame == problem.mdp.frame
+    assert problem.mdp.clipped == problem.phi_v.clipped == 0
+
+
+def test_clipping_must_be_asked_for_and_is_counted():
+    problem = ramp(outside="clip")
+    (episode,) = tp.run(problem, tp.TensorPlan()).episodes
+    assert episode.certificate.upper == pytest.approx(2)  # v* = 5 is not linear in features of clipped points
+    assert problem.mdp.clipped == problem.phi_v.clipped > 0
+    assert ramp(outside="clip", frame=((0,), (5,))).mdp.clipped == 0
+
+
+def test_where_a_space_has_no_end_random_play_suggests_one():
+    frame = ramp(Ramp(-np.inf, np.inf)).mdp.frame
+    assert frame.guessed == (0,)
+    assert frame.low[0] < 0
+    assert frame.high[0] >= 8  # random play got to 4 at least
+    assert ramp().mdp.frame.guessed == ()
+
+
+class Tower(Ramp):
+    """A ramp of a hundred steps, of which random play sees few, and no end of the space."""
+
+    top = 100
+
+    def __init__(self):
+        super().__init__(-np.inf, np.inf)
+
+
+@pytest.mark.parametrize(
+    ("features", "goes_on"), [("poly2", False), ("tiles2x2", False), ("rff9", True), ("rbf3", True)]
+)
+def test_beyond_the_guess_features_are_refused_unless_they_are_defined_there(features, goes_on):
+    problem = ramp(Tower, features=features)
+    states = [problem.mdp.start(rng())]
+    for _ in range(90):
+        states.append(problem.mdp.step(states[-1], 1, rng())[1])
+    if goes_on:
+        assert len({problem.state_features(state, 0).tobytes() for state in states[:40]}) == 40
+        return
+    with pytest.raises(tp.ProblemError, match=r"^x0 = 90 at .*, a guess from what random play saw: give frame="):
+        problem.state_features(states[-1], 0)
+    problem = ramp(Tower, features=features, frame=((0,), (100,)))
+    assert all(np.linalg.norm(problem.state_features(state, 0)) <= 1 + 1e-9 for state in states)
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "MountainCar-v0", "Acrobot-v1"])
+def test_classic_control_stays_in_its_frame(name):
+    """Whatever is done: at random, always the same, or what makes it fastest."""
+    problem = tp.from_gym(name, features="tiles2x2", bound=100.0)
+    dice = rng(1)
+    for episode in range(12):
+        state, stage = problem.mdp.start(rng(episode)), 0
+        while state is not tp.END and stage < problem.horizon - 1:
+            problem.state_features(state, stage)
+            speed = problem.mdp.point(state)[-1]
+            action = (int(dice.integers(problem.actions)), 0, problem.actions - 1, (problem.actions - 1) * (speed > 0))
+            state, stage = problem.mdp.step(state, action[episode % 4], rng())[1], stage + 1
+
+
+def test_a_frame_of_a_table():
+    wide = tp.from_gym("FrozenLake-v1", features="linear", frame=((0, 0), (7, 7))).mdp.frame
+    assert (wide.high, wide.names, wide.whole) == ((7, 7), ("row", "column"), True)
+
+
 def test_features_of_pairs():
     problem = tp.from_gym("CliffWalking-v1", features="poly1", values="q")
     assert problem.phi_v is None
@@ -318,6 +424,12 @@ class Walk(gymnasium.Env):
         ("FrozenLake-v1", {"deterministic": True}, r"is not deterministic: its transition table has several outcomes"),
         ("Taxi-v4", {"reward_range": (0, 1)}, r"rewards of Taxi-v4 go from -10 to 20, not reward_range=\(0, 1\)"),
         (lambda: wrappers.Autoreset(Walk()), {}, r"resets itself at the end of an episode"),
+        ("CartPole-v1", {"frame": 3}, r"frame must be \(low, high\) or a Frame, got 3"),
+        ("CartPole-v1", {"frame": ((0, "a"), (1, 2))}, r"frame must be \(low, high\) or a Frame, got"),
+        ("CartPole-v1", {"frame": ((0,), (1,))}, r"observations of CartPole-v1 have 4 coordinates, and frame has 1"),
+        ("CartPole-v1", {"frame": ((0,) * 4, (0, 1, 2))}, r"a frame needs as many low as high ends, got 4 and 3"),
+        ("FrozenLake-v1", {"frame": ((0, 0), (1.5, 2))}, r"the frame of row must end at whole numbers|column"),
+        ("FrozenLake-v1", {"outside": "wrap"}, r"outside must be one of refuse, clip, got 'wrap'"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:the observation of Blackjack")
@@ -325,6 +437,25 @@ def test_one_sentence(env, options, sentence):
     with pytest.raises(tp.BadInput, match=sentence) as error:
         tp.from_gym(env, **{"features": "poly1", **options})
     assert "\n" not in str(error.value)
+
+
+def test_the_steps_of_trying_it_out_are_counted():
+    made = []
+
+    class Counted(Walk):
+        def step(self, action):
+            made.append(action)
+            return super().step(action)
+
+    problem = tp.from_gym(Counted, features="poly1", reward_range=(0, 1), bound=2.0, retries=1)
+    assert 500 < problem.unmetered == len(made) < 3000
+    assert tp.from_gym("FrozenLake-v1", features="realizing3").unmetered > 100
+
+
+def test_a_slow_environment_is_tried_out_with_a_word(monkeypatch, caplog):
+    monkeypatch.setattr(gym_verify, "SILENCE", 0.0)
+    tp.from_gym(Walk, features="poly1", reward_range=(0, 1), bound=2.0)
+    assert caplog.messages[0] == "trying Walk out: 1 steps so far"
 
 
 def test_a_range_of_rewards_may_be_probed():

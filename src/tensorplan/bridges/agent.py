@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,11 @@ class PlannerAgent:
       deterministic and states can be compared.  So it is all right to take other actions than those of the agent;
     * where the horizon of the problem is over and the environment goes on.  The stage is the clock modulo the horizon.
 
+    Where a planning episode begins, the environment is compared with what it was when the problem was made: its table,
+    or those plain attributes that steps do not change, such as its gravity.  One that has changed becomes a new
+    problem, and nothing is kept of the old one.  Where the problem was given it is an error, or a warning where it is
+    not known, as it is for tables and classic control, that steps do not change such an attribute.
+
     Where neither clock nor state tells, call ``reset()`` when you reset the environment.
     """
 
@@ -49,6 +55,10 @@ class PlannerAgent:
         self._pilot = Pilot(planner, budget=budget, seed=seed)
         self._given, self._options = problem, options
         self._env: Any = None
+        self._table: Any = None
+        """The transition table of the environment, where it has one, when it was last looked at."""
+        self._reset = False
+        """Whether the environment was reset, by what the user says."""
         if problem is not None:
             self._pilot.plan_in(problem)
 
@@ -74,6 +84,7 @@ class PlannerAgent:
 
     def reset(self) -> None:
         """Begin a new planning episode with the next ``act``."""
+        self._reset = True
         self._pilot.reset()
 
     def act(self, env: Any, observation: Any = None) -> int:
@@ -82,20 +93,65 @@ class PlannerAgent:
         ``observation``: what it showed last, for the few that cannot be asked for it again.  Where the observation is
         the state, as in tables, ``act(observation)`` does without the environment.
         """
-        return self._pilot.act(self._place(env, observation) if _is_env(env) else self._seen(env))
+        if not _is_env(env):
+            return self._pilot.act(self._seen(env))
+        self._recognise(env)
+        place = self._place(env, observation)
+        if not self._pilot.goes_on(place):
+            if self._renewed(env, fresh=place.clock == 0 or self._reset):
+                place = self._place(env, observation)
+            self._pilot.begin(place)
+        self._reset = False
+        return self._pilot.advise(place)
+
+    def _recognise(self, env: Any) -> None:
+        """See to it that there is a problem of this environment."""
+        from tensorplan.bridges.problem_env import ProblemEnv
+
+        base, table = env.unwrapped, getattr(env.unwrapped, "P", None)
+        if self._given is None and isinstance(base, ProblemEnv):
+            self._pilot.plan_in(base.problem)
+        elif self._given is None and env is not self._env:
+            self._pilot.plan_in(self._adapted(env))
+        elif table is not self._table:
+            self._renewed(env, fresh=False)
+        self._env, self._table = env, table
+
+    def _renewed(self, env: Any, fresh: bool) -> bool:
+        """Whether the environment had changed since it was adapted, and was adapted anew; with a problem, an error."""
+        changed = self._changed(env, fresh)
+        if changed is None:
+            return False
+        where = f"{env}: its {changed!r} is not what it was when problem {self.problem.name!r} was made"
+        if self._given is None:
+            self._pilot.plan_in(self._adapted(env))
+            if self._changed(env, fresh) is None:
+                return True
+            where += ", nor is that of a copy"
+        constants: Any = getattr(self.problem.mdp, "constants", None)
+        if constants is None or constants.sure:
+            raise BadInput(f"{where}: make a new problem")
+        warnings.warn(f"{where}, which is wrong where steps depend on it; what was learned is dropped", stacklevel=3)
+        constants.renew(env)
+        self._pilot.forget()
+        return True
+
+    def _changed(self, env: Any, fresh: bool) -> str | None:
+        """What is not as it was, where that can be told; environments of a problem are what the problem is."""
+        mdp: Any = self.problem.mdp
+        if getattr(env.unwrapped, "problem", None) is self.problem or not hasattr(mdp, "changed"):
+            return None
+        found: str | None = mdp.changed(env, fresh)
+        return found
 
     def _place(self, env: Any, observation: Any) -> Place:
         """Where an environment is."""
         from tensorplan.bridges.problem_env import ProblemEnv
 
-        base = env.unwrapped
+        base, mdp = env.unwrapped, self.problem.mdp
         ours = isinstance(base, ProblemEnv)
-        if self._given is None and ours:
-            self._pilot.plan_in(base.problem)
-        elif self._given is None and env is not self._env:
-            self._pilot.plan_in(self._adapted(env))
-        self._env = env
-        mdp: Any = self.problem.mdp
+        if ours and base.problem is self.problem:
+            return Place(base.state, base.stage, base.steps)
         if hasattr(mdp, "capture"):
             clock, horizon = _clock(env), self.problem.horizon
             stage = None if clock is None or horizon is None else clock % horizon

@@ -95,6 +95,7 @@ class Pilot:
         self._problem: Problem | None = None
         self._flight: Flight | None = None
         self._sessions: dict[int, Planner] = {}
+        self._tails: dict[int, Problem] = {}
 
     @property
     def problem(self) -> Problem:
@@ -111,7 +112,13 @@ class Pilot:
     def plan_in(self, problem: Problem) -> None:
         """Plan in this problem from now on; nothing is kept of another one."""
         if problem is not self._problem:
-            self._problem, self._flight, self._sessions = problem, None, {}
+            self._problem = problem
+            self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing of what was learned so far."""
+        self._flight, self.refutation = None, None
+        self._sessions, self._tails = {}, {}
 
     def reset(self) -> None:
         """A new episode begins: a flight that has not acted yet may go on, if it begins where the episode does."""
@@ -124,7 +131,7 @@ class Pilot:
             raise BadInput(f"the episode of problem {self.problem.name!r} is over: reset the environment")
         self._flight = None
         first = place.stage or 0
-        problem = tail(self.problem, place.state, first) if first else self.problem
+        problem = self._from(first, place.state)
         streams = np.random.SeedSequence([self.seed, self.flights]).spawn(3)
         world, simulator, mind = (np.random.default_rng(stream) for stream in streams)
         self.flights += 1
@@ -141,13 +148,30 @@ class Pilot:
 
     def act(self, place: Place) -> int:
         """The action at a place; the planning that it took, if any, counts as part of this call."""
+        if not self.goes_on(place):
+            self.begin(place)
+        return self.advise(place)
+
+    def goes_on(self, place: Place) -> bool:
+        """Whether there is a flight, and it may have come to this place."""
+        return self._flight is not None and self._flight.goes_on(place)
+
+    def advise(self, place: Place) -> int:
+        """The action of the flight at a place where it goes on, or where it has just begun."""
         flight = self._flight
-        if flight is None or not flight.goes_on(place):
-            flight = self.begin(place)
+        assert flight is not None
         try:
             return flight.act(place)
         finally:
             self.queries.append(flight.charge())
+
+    def _from(self, first: int, state: State) -> Problem:
+        """The problem from a stage on: one for all flights that begin there, since a session goes by its identity."""
+        if not first:
+            return self.problem
+        if first not in self._tails:
+            self._tails[first] = tail(self.problem, state, first)
+        return self._tails[first]
 
     def _actor(self, first: int) -> Any:
         """The planner, with its memory of flights from this stage if it keeps one: tails are problems of their own."""
@@ -182,5 +206,6 @@ def could_lead(
     if isinstance(mdp, Foreseeable):
         return following in mdp.successors(state, action)
     if problem.deterministic_transitions:
+        problem.count_unmetered(1)
         return same(draw(problem, state, stage, action, rng)[1], following)
     return True

@@ -14,6 +14,7 @@ import numpy as np
 
 from tensorplan.core import Enumerable, Features, Problem, Solution, State, Vectorised
 from tensorplan.planners.baselines import exact_solution
+from tensorplan.problems.explore import WHOLE
 from tensorplan.problems.forwarding import Forwarding
 
 
@@ -66,7 +67,7 @@ class TailSolution:
     @cached_property
     def whole(self) -> Solution:
         """The solution of the problem."""
-        return exact_solution(self.problem)
+        return exact_solution(self.problem, WHOLE)
 
     def value(self, state: State, stage: int) -> float:
         """v*(state)."""

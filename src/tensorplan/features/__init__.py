@@ -16,8 +16,9 @@
 ``rbf5:width=0.3``; widths are those of coordinates scaled to [0, 1].
 
 Each map is scaled by one constant that is proven for its family, never point by point: what was linear in the features
-stays linear.  Points outside of the frame count as the nearest point of it, and coordinates that never vary are left
-out (n is the number of the others).
+stays linear.  Points outside of the frame are an error, but for rbf and rff where the frame was guessed: their norms
+are at most 1 everywhere.  (So are those of fourier, which repeats itself outside.)  Coordinates that never vary are
+left out (n is the number of the others).
 
 >>> import numpy as np
 >>> from tensorplan.features import Frame, build

@@ -18,12 +18,19 @@ from tensorplan.specs import truth, whole
 EXACT = 2**53
 """Whole numbers up to here are exact in double precision."""
 
+SLACK = 1e-6
+"""How far outside a coordinate may be and count as rounded, as a share of its width; of 1 in a whole frame."""
+
+RESOLUTION = 2.0**-23
+"""The same as a share of the larger end: observations are often in single precision."""
+
 
 @dataclass(frozen=True)
 class Frame:
     """A box low <= x <= high in R^n; features take it as [0, 1]^k, where the k coordinates with low < high count.
 
-    A coordinate with low = high tells nothing, and no map looks at it.
+    A coordinate with low = high tells nothing, and no map looks at it.  Points outside are refused: moved to the
+    nearest end they would look like others, and as they are their features may be longer than 1.
     """
 
     low: tuple[float, ...]
@@ -34,6 +41,8 @@ class Frame:
     """Of the coordinates; x0, x1, ... unless given."""
     horizon: int | None = None
     """H, for maps that depend on the stage."""
+    guessed: tuple[int, ...] = ()
+    """Coordinates whose ends nobody declared: they were taken from points that were seen."""
 
     def __post_init__(self) -> None:
         fix = object.__setattr__
@@ -84,18 +93,45 @@ class Frame:
         middle = self._low + (self._high - self._low) / 2
         return np.floor(middle) if self.whole else middle
 
-    def unit(self, points: Array) -> Array:
-        """The points (..., n), clipped to the frame and scaled to [0, 1]^k, (..., k)."""
-        kept = points[..., self._kept] if self._some_constant else points
-        scaled: Array = (np.minimum(np.maximum(kept, self._low_kept), self._high_kept) - self._low_kept) / self._span
-        total = np.add.reduce(scaled, axis=None)
-        if total != total:  # faster than asking every coordinate
-            raise ProblemError(f"the point {show(_first_nan(points))} has a coordinate that is not a number")
-        return scaled
+    def unit(self, points: Array, beyond: bool = False) -> Array:
+        """The points (..., n) scaled to [0, 1]^k, (..., k); a point outside of the frame is an error.
+
+        With ``beyond`` it is one in coordinates that were declared only, and guessed ones may come out anywhere.
+        """
+        scaled: Array = (points - self._low) / self._width
+        if not (
+            np.minimum.reduce(scaled, axis=None, initial=0.0) >= 0
+            and np.maximum.reduce(scaled, axis=None, initial=1.0) <= 1
+        ):  # faster than asking every coordinate
+            scaled = self._moved(points, scaled, beyond)
+        return scaled[..., self._kept] if self._some_constant else scaled
+
+    def _moved(self, points: Array, scaled: Array, beyond: bool) -> Array:
+        """The scaled points, moved to the nearest end where they are outside by rounding; raises for other ones."""
+        outside = ~((scaled >= -self._slack) & (scaled <= 1 + self._slack))
+        free = self._free if beyond else np.zeros(self.size, dtype=bool)
+        wrong = outside & ~(free & np.isfinite(scaled))
+        if wrong.any():
+            row, coordinate = np.argwhere(wrong.reshape(-1, self.size))[0].tolist()
+            raise self._refusal(points.reshape(-1, self.size)[row], coordinate)
+        return np.where(free, scaled, np.clip(scaled, 0.0, 1.0))
+
+    def _refusal(self, point: Array, coordinate: int) -> ProblemError:
+        """What is wrong with a point outside, and what to do."""
+        value, low, high = float(point[coordinate]), self.low[coordinate], self.high[coordinate]
+        if math.isnan(value):
+            return ProblemError(f"the point {show(point)} has a coordinate that is not a number")
+        where = (
+            f"{self.names[coordinate]} = {value:.9g} at the point {show(point)} is outside of [{low:.9g}, {high:.9g}]"
+        )
+        if coordinate in self.guessed:
+            return ProblemError(f"{where}, a guess from what random play saw: give frame=(low, high)")
+        return ProblemError(f"{where}: declare a larger space, or give a larger frame=(low, high)")
 
     def timed(self, last: int) -> Frame:
         """The frame with the stage, 0 .. last, as one more coordinate."""
-        return Frame((*self.low, 0.0), (*self.high, float(last)), self.whole, (*self.names, "time"))
+        names = (*self.names, "time")
+        return Frame((*self.low, 0.0), (*self.high, float(last)), self.whole, names, guessed=self.guessed)
 
     # arrays, made once: unit() is on the planner's way
 
@@ -116,27 +152,33 @@ class Frame:
         return len(self.varying) < self.size
 
     @cached_property
-    def _low_kept(self) -> Array:
-        return self._low[self._kept]
+    def _tolerance(self) -> Array:
+        """What counts as rounding, in the units of each coordinate, (n,)."""
+        if self.whole:
+            return np.full(self.size, SLACK)
+        return SLACK * (self._high - self._low) + RESOLUTION * np.maximum(abs(self._low), abs(self._high))
 
     @cached_property
-    def _high_kept(self) -> Array:
-        return self._high[self._kept]
+    def _width(self) -> Array:
+        """high - low; where that is 0, what counts as rounding, so that a constant that varies is noticed."""
+        span = self._high - self._low
+        return np.where(span > 0, span, np.maximum(self._tolerance, SLACK))
 
     @cached_property
-    def _span(self) -> Array:
-        return self._high_kept - self._low_kept
+    def _slack(self) -> Array:
+        """What counts as rounding in scaled coordinates, (n,)."""
+        slack: Array = self._tolerance / self._width
+        return slack
+
+    @cached_property
+    def _free(self) -> NDArray[np.bool_]:
+        """Which coordinates were guessed, (n,)."""
+        return np.isin(np.arange(self.size), self.guessed)
 
 
 def show(point: Array) -> str:
     """The point on one line, for messages."""
     return np.array2string(point, precision=6, threshold=8, max_line_width=10_000)
-
-
-def _first_nan(points: Array) -> Array:
-    rows = points.reshape(-1, points.shape[-1])
-    first: Array = rows[int(np.isnan(rows).any(axis=1).argmax())]
-    return first
 
 
 def _floats(name: str, values: Any) -> tuple[float, ...]:

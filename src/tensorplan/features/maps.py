@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,6 +90,9 @@ class BaseMap:
 class FrameMap(BaseMap):
     """A map of the points of a frame, scaled to [0, 1]^k; it does not look at the stage."""
 
+    beyond: ClassVar[bool] = False
+    """Whether the same formula gives norms of at most 1 outside of the frame, and tells points apart there."""
+
     def __init__(self, name: str, frame: Frame, dimension: int) -> None:
         super().__init__(name, dimension)
         self.frame = frame
@@ -100,12 +103,12 @@ class FrameMap(BaseMap):
 
     def __call__(self, x: Array, stage: int) -> Array:
         """φ(x), (d,)."""
-        row: Array = self.rows(self.frame.unit(points_of(x, 1, self.frame.size, self.name)[None]))[0]
+        row: Array = self.rows(self.frame.unit(points_of(x, 1, self.frame.size, self.name)[None], self.beyond))[0]
         return row
 
     def many(self, points: Array, stages: ArrayLike) -> Array:
         """φ for points (m, n), (m, d)."""
-        return self.rows(self.frame.unit(points_of(points, 2, self.frame.size, self.name)))
+        return self.rows(self.frame.unit(points_of(points, 2, self.frame.size, self.name), self.beyond))
 
 
 def points_of(points: Any, axes: int, size: int, name: str) -> Array:

@@ -31,6 +31,11 @@ class PointFeatures:
             return self.map.names
         return tuple(f"action {a}: {name}" for a in range(self.blocks) for name in self.map.names)
 
+    @property
+    def clipped(self) -> int:
+        """How often a point had to be moved into the frame, where the user asked for that (``outside="clip"``)."""
+        return int(getattr(self.places, "clipped", 0))
+
     def __call__(self, state: State, stage: int) -> Array:
         """(d,), or (A, A d) with blocks."""
         features = self.map(self.places.point(state), stage)

@@ -5,12 +5,13 @@ With w_1, ..., w_m drawn from N(0, I/width²), m = ⌈D/2⌉,
     φ(x) = (cos<w_1, x>, ..., cos<w_m, x>, sin<w_1, x>, ..., sin<w_m, x>) / √m,
     E <φ(x), φ(y)> = exp(-‖x-y‖²/2 width²).
 
-The norm is 1 at every point.  For odd D the last sine is left out, and the norm is at most 1.
+The norm is 1 at every point of R^k.  For odd D the last sine is left out, and the norm is at most 1.
 """
 
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ class RandomFourier(FrameMap):
 
     The frequencies are drawn with ``seed``, a number or several.
     """
+
+    beyond: ClassVar[bool] = True
 
     def __init__(
         self, frame: Frame, count: int, seed: int | tuple[int, ...] = 0, *, width: float | None = None

@@ -1,13 +1,15 @@
 """Gaussian bumps: ``rbfK`` is exp(-‖x-c‖²/2 width²) for c on a grid of K centres a side.
 
 The squared norm is a product over coordinates, Π_j S(x_j) with S(u) = Σ_i exp(-(u-c_i)²/width²), so that the features
-are divided by σ^{k/2}, where σ >= max S is computed below.
+are divided by σ^{k/2}, where σ >= max S is computed below.  Outside of [0, 1] S falls with the distance, so that norms
+are at most 1 there as well.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +23,8 @@ POINTS = 129
 
 class RadialBasis(FrameMap):
     """K centres a side, from end to end, d = K^k; the width is their distance unless given, in scaled coordinates."""
+
+    beyond: ClassVar[bool] = True
 
     def __init__(self, frame: Frame, side: int, *, width: float | None = None) -> None:
         usual = 1 / max(side - 1, 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorplan.core import Episode, Problem
+from tensorplan.core import Episode
 from tensorplan.errors import BadInput, NotRealizable, Refused, TensorplanError
 from tensorplan.intervals import Interval
 from tensorplan.lab.plain import plain
@@ -37,6 +37,8 @@ class Row:
     seconds: float
     gap: float | None = None
     """Of the planner's certificate, where it gave one."""
+    unmetered: int = 0
+    """Steps of the instance's simulator so far that no planner asked for; see :class:`tensorplan.Problem`."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class Comparison:
     rows: tuple[Row, ...]
     stopped: str | None = None
     error: TensorplanError | None = None
+    notes: tuple[str, ...] = ()
+    """Why there is no regret, where there is none; each sentence once."""
 
     @property
     def summaries(self) -> list[Summary]:
@@ -73,6 +77,7 @@ class Comparison:
         return {
             "problem": self.problem,
             "stopped": self.stopped,
+            "notes": list(self.notes),
             **plain({"summary": self.summaries, "rows": self.rows}),
         }
 
@@ -97,10 +102,14 @@ def compare(
         raise BadInput("name at least one planner")
     configs = {name: make_planner(name) for name in names}
     rows: list[Row] = []
+    notes: dict[str, None] = {}
+
+    def outcome(stopped: str | None = None, error: TensorplanError | None = None) -> Comparison:
+        return Comparison(problem, tuple(rows), stopped, error, tuple(notes))
+
     total = whole("seeds", seeds, 1) * len(names)
     for number in range(seed, seed + seeds):
         featured = instance(problem, number)
-        optimal = _optimal(featured)
         for name, planner in configs.items():
             if progress is not None:
                 progress(rows, total, name)
@@ -111,23 +120,22 @@ def compare(
                     raise
                 played = error.run
             except TensorplanError as error:
-                return Comparison(problem, tuple(rows), str(error), error)
+                return outcome(str(error), error)
             if played.interrupted:
-                return Comparison(problem, tuple(rows), "interrupted")
+                return outcome("interrupted")
             (episode,) = played.episodes
-            rows.append(_row(problem, name, number, None if optimal is None else optimal(episode.start), episode))
-    return Comparison(problem, tuple(rows))
+            try:  # after the run: what an oracle found out is known then
+                optimal = exact_solution(featured).value(episode.start, 0)
+            except Refused as refusal:
+                optimal = None
+                notes[str(refusal)] = None
+            except TensorplanError as error:
+                return outcome(str(error), error)
+            rows.append(_row(problem, name, number, optimal, episode, featured.unmetered))
+    return outcome()
 
 
-def _optimal(problem: Problem) -> Callable[[Any], float] | None:
-    try:
-        solution = exact_solution(problem)
-    except Refused:
-        return None
-    return lambda start: solution.value(start, 0)
-
-
-def _row(problem: str, planner: str, seed: int, optimal: float | None, episode: Episode) -> Row:
+def _row(problem: str, planner: str, seed: int, optimal: float | None, episode: Episode, unmetered: int) -> Row:
     return Row(
         problem=problem,
         planner=planner,
@@ -141,6 +149,7 @@ def _row(problem: str, planner: str, seed: int, optimal: float | None, episode: 
         stopped=episode.stopped,
         seconds=episode.seconds,
         gap=None if episode.certificate is None else episode.certificate.gap,
+        unmetered=unmetered,
     )
 
 

@@ -123,6 +123,8 @@ class Diagnosis:
     parts: tuple[Fitted | Trial, ...]
     notes: tuple[str, ...] = ()
     """Why there is no part for a feature map that the problem has."""
+    unmetered: int = 0
+    """Steps of the problem's simulator so far that no planner asked for: listing its places takes many."""
 
     def __getitem__(self, values: str) -> Fitted | Trial:
         """The part of ``"v"`` or ``"q"``."""
@@ -143,7 +145,7 @@ class Diagnosis:
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
         parts = [{"kind": type(part).__name__.lower(), **plain(part)} for part in self.parts]
-        return {"problem": self.problem, "parts": parts, "notes": list(self.notes)}
+        return {"problem": self.problem, "parts": parts, "notes": list(self.notes), "unmetered": self.unmetered}
 
 
 def diagnose(
@@ -167,7 +169,7 @@ def diagnose(
     if which is not None and maps[one_of("which", which, maps)] is None:
         raise BadInput(f"problem {problem.name!r} has no phi_{which}")
     chosen = [which] if which is not None else [values for values, phi in maps.items() if phi is not None]
-    known = listed(problem, min(sample, SEARCHED))
+    known = listed(problem, min(sample, SEARCHED), progress)
     parts: list[Fitted | Trial] = []
     notes = []
     for values in chosen:
@@ -183,7 +185,7 @@ def diagnose(
             notes.append(str(refusal))
             if values == chosen[-1] and not parts:
                 raise
-    return Diagnosis(problem.name, tuple(parts), tuple(notes))
+    return Diagnosis(problem.name, tuple(parts), tuple(notes), problem.unmetered)
 
 
 def _fitted(problem: Problem, values: str, places: Places, solution: Solution, gathering: Gathering) -> Fitted:

@@ -24,6 +24,7 @@ from tensorplan.features.misfit import Fitter
 from tensorplan.planners.baselines import exact_solution
 from tensorplan.problems.binarized import MAPS, BinarizedMDP, binarize
 from tensorplan.problems.constant_gap import ConstantGapMDP
+from tensorplan.problems.explore import WHOLE
 from tensorplan.problems.featurize import reachable
 from tensorplan.problems.tabular import TabularMDP
 from tensorplan.specs import one_of, whole
@@ -159,7 +160,7 @@ class Misfit:
 def misfit(problem: Problem, features: str = "v") -> Misfit:
     """min_θ max |v*(s) - <φ_v(s), θ>|, or of q* and φ_q, over the reachable states of a table or a binarized table."""
     kind = one_of("features", features, ("v", "q"))
-    solution = exact_solution(problem)
+    solution = exact_solution(problem, WHOLE)
     rows: list[Array] = []
     values: list[float] = []
     for stage, state in _reachable(problem):

@@ -123,15 +123,21 @@ def fit_features(
         own = points_of(problem)
         frame, point = frame or own.frame, point or own.point
     maps = [resolve(features, frame, seed=seed) for features in (base, *candidates)]
-    search = _Search(problem, maps, point)
+    search = _Search(problem, maps, point, progress)
     return search.run(eta, limit, progress)
 
 
 class _Search:
     """The columns of all maps at all states that can be reached, and those chosen so far."""
 
-    def __init__(self, problem: Problem, maps: Sequence[FeatureMap], point: Callable[[State], Array]) -> None:
-        known = listed(problem, SEARCHED)
+    def __init__(
+        self,
+        problem: Problem,
+        maps: Sequence[FeatureMap],
+        point: Callable[[State], Array],
+        progress: Callable[[str], None] | None,
+    ) -> None:
+        known = listed(problem, SEARCHED, progress)
         if known is None:
             raise BadInput(
                 f"problem {problem.name!r} is neither a table nor deterministic with few states, so v* is not known: "

@@ -15,6 +15,7 @@ from tensorplan.errors import BadInput
 from tensorplan.intervals import Interval, empirical_bernstein
 from tensorplan.loop import run
 from tensorplan.planners.baselines import exact_solution
+from tensorplan.problems.explore import WHOLE
 from tensorplan.problems.tabular import TabularMDP, evaluate_tabular
 from tensorplan.specs import number, whole
 
@@ -77,7 +78,7 @@ def exact_verdict(loss: float, delta: float) -> Verdict:
 def judge_run(problem: Problem, played: Run, delta: float, confidence: float = 0.95) -> Verdict:
     """The verdict that a run's episodes allow."""
     delta = number("delta", delta, 0.0)
-    solution = exact_solution(problem)
+    solution = exact_solution(problem, WHOLE)
     losses = [solution.value(e.start, 0) - e.total_reward for e in played.episodes if e.complete]
     broken = len(played.episodes) - len(losses)
     low, high = problem.return_range()
@@ -115,7 +116,7 @@ def exact_loss(problem: Problem, planner: Planner, seed: int = 0) -> float | Non
     start = mdp.start(streams[0])
     access = ACCESS[getattr(planner, "access", "local")](problem, start, streams[1])
     policy = planner.begin(access, streams[2])
-    solution = exact_solution(problem)
+    solution = exact_solution(problem, WHOLE)
     if isinstance(mdp, TabularMDP):
         table = [[policy.act(access._admit(s, h)) for s in mdp.states(h)] for h in range(mdp.horizon or 1)]
         values = evaluate_tabular(problem, table).v[0]
@@ -131,6 +132,7 @@ def exact_loss(problem: Problem, planner: Planner, seed: int = 0) -> float | Non
             once, steps = _total(rewards[first:], discount), len(rewards) - first
             ahead = discount ** len(rewards) * once / (1 - discount**steps)
             return solution.value(start, 0) - _total(rewards, discount) - ahead
+        problem.count_unmetered(1)
         reward, following = mdp.step(state, policy.act(access._admit(state, stage)), streams[0])
         rewards.append(reward)
         state, stage = problem.arrive(following, stage), problem.next_stage(stage)

@@ -14,7 +14,8 @@ from tensorplan.core import NORM_SLACK, Array, Problem, Solution, State
 from tensorplan.errors import Refused
 from tensorplan.features import PointFeatures
 from tensorplan.planners.baselines import exact_solution
-from tensorplan.problems.explore import graph
+from tensorplan.problems.explore import WHOLE, Progress
+from tensorplan.problems.explore import places as reached
 from tensorplan.problems.featurize import reachable
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
 
@@ -64,25 +65,25 @@ class Found:
 Places = Tabled | Found
 
 
-def listed(problem: Problem, most: int) -> tuple[Places, Solution] | None:
+def listed(problem: Problem, most: int, progress: Progress | None = None) -> tuple[Places, Solution] | None:
     """All places with v* and q*: of a table, or what a deterministic problem's one start state leads to.
 
     None where that is not known, or where such a search finds more than ``most`` places.
     """
     if isinstance(problem.mdp, TabularMDP):
         return Tabled(problem.mdp), solve_tabular(problem)
-    found = search(problem, most) if problem.deterministic else None
-    return None if found is None else (Found(found), exact_solution(problem))
+    found = search(problem, most, progress) if problem.deterministic else None
+    return None if found is None else (Found(found), exact_solution(problem, WHOLE, progress))
 
 
-def search(problem: Problem, most: int) -> list[tuple[int, State]] | None:
+def search(problem: Problem, most: int, progress: Progress | None = None) -> list[tuple[int, State]] | None:
     """What the start state leads to, breadth first.
 
     None where there is more, where the start is random, or where states cannot be told apart.
     """
     drawn = [problem.mdp.start(np.random.default_rng(i)) for i in range(STARTS)]
     try:
-        return None if len(set(drawn)) > 1 else list(graph(problem, most).places)
+        return None if len(set(drawn)) > 1 else list(reached(problem, most, WHOLE, progress))
     except (TypeError, Refused):  # states that cannot be hashed, chance, or too many of them
         return None
 

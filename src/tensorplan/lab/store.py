@@ -4,7 +4,8 @@
     DIR/traces/ID.json    written in full and renamed before the row that names it
 
 Only the process that sweeps writes.  Others may read meanwhile.  The schema has a number (``PRAGMA user_version``);
-a database with a greater one is refused before SQLite opens it.
+a database with a greater one is refused before SQLite opens it, and one with a lesser one gets the new columns when a
+sweep goes on in it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from typing import Any
 from tensorplan.errors import BadInput, TensorplanError
 from tensorplan.lab.suites import Suite
 
-SCHEMA = 1
-"""The version of the tables."""
+SCHEMA = 2
+"""The version of the tables; 1 had fewer columns."""
 NAME = "sweep.sqlite"
 VERSION_AT = 60
 """Where SQLite's file header has the user version, four bytes, big-endian."""
@@ -75,6 +76,10 @@ class RunRow:
     """Of all episodes."""
     trace: str | None = None
     """The name of a file in DIR/traces."""
+    unmetered: int | None = None
+    """Steps of the simulator that no planner asked for: to try an environment out, to list its states."""
+    note: str | None = None
+    """Why there is no regret, where there is none."""
 
     @property
     def done(self) -> bool:
@@ -84,11 +89,10 @@ class RunRow:
 
 COLUMNS = tuple(f.name for f in fields(RunRow))
 KINDS = {"str": "TEXT", "int": "INTEGER", "float": "REAL"}
+_TYPED = {f.name: f'"{f.name}" {KINDS[str(f.type).removesuffix(" | None")]}' for f in fields(RunRow)}
 _TABLES = (
     "CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE runs ("
-    + ", ".join(f'"{f.name}" {KINDS[str(f.type).removesuffix(" | None")]}' for f in fields(RunRow))
-    + ", PRIMARY KEY (id))",
+    f"CREATE TABLE runs ({', '.join(_TYPED.values())}, PRIMARY KEY (id))",
 )
 
 
@@ -148,6 +152,12 @@ class Store:
                 if not known:
                     for table in _TABLES:
                         connection.execute(table)
+                elif known < SCHEMA:
+                    there = store._columns()
+                    for name in COLUMNS:
+                        if name not in there:
+                            connection.execute(f"ALTER TABLE runs ADD COLUMN {_TYPED[name]}")
+                if known < SCHEMA:
                     connection.execute(f"PRAGMA user_version = {SCHEMA}")
                 store._tell("suite", suite.as_json())
                 store._tell("machine", json.dumps(_machines(store._told("machine"))))
@@ -184,8 +194,14 @@ class Store:
     def found(self) -> dict[str, RunRow]:
         """All runs by id, also those that the suite no longer asks for."""
         with _speaking(self.folder / NAME):
-            rows = self._connection.execute(f"SELECT {', '.join(COLUMNS)} FROM runs").fetchall()
-        return {row[0]: RunRow(*row) for row in rows}
+            columns = self._columns()
+            rows = self._connection.execute(f"SELECT {', '.join(columns)} FROM runs").fetchall()
+        return {row[0]: RunRow(**dict(zip(columns, row, strict=True))) for row in rows}
+
+    def _columns(self) -> list[str]:
+        """The columns that there are: an older version of the tables has fewer."""
+        there = {column[1] for column in self._connection.execute("PRAGMA table_info(runs)")}
+        return [name for name in COLUMNS if name in there]
 
     def count(self) -> int:
         """How many runs there are."""
@@ -212,7 +228,9 @@ class Store:
         """Write a run, over an earlier attempt at it where there was one; it is on the disk on return."""
         marks = ", ".join("?" * len(COLUMNS))
         with _speaking(self.folder / NAME), self._transaction():
-            self._connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({marks})", astuple(row))
+            self._connection.execute(
+                f"INSERT OR REPLACE INTO runs ({', '.join(COLUMNS)}) VALUES ({marks})", astuple(row)
+            )
 
     def write_trace(self, name: str, trace: Any) -> None:
         """Write a trace, plain data, to DIR/traces/name."""

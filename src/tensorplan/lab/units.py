@@ -61,7 +61,7 @@ def play(unit: Unit, built: Callable[[Facts], None]) -> Result:
     first = played.episodes[0]
     certificate = first.certificate
     reward = _mean([episode.total_reward for episode in played.episodes])
-    optimal = _optimal(problem, [episode.start for episode in played.episodes])
+    optimal, note = _optimal(problem, [episode.start for episode in played.episodes])
     row = RunRow(
         unit.id,
         unit.problem,
@@ -81,6 +81,8 @@ def play(unit: Unit, built: Callable[[Facts], None]) -> Result:
         certificate=None if certificate is None else certificate.status,
         seconds=math.fsum(episode.seconds for episode in played.episodes),
         trace=None if first.trace is None else f"{unit.id}.json",
+        unmetered=problem.unmetered,
+        note=note,
     )
     if first.trace is None:
         return Result(row)
@@ -96,12 +98,13 @@ def _planner(unit: Unit) -> Planner:
     return configured
 
 
-def _optimal(problem: Problem, starts: Sequence[Any]) -> float | None:
+def _optimal(problem: Problem, starts: Sequence[Any]) -> tuple[float | None, str | None]:
+    """The mean of v*, or why it is not known."""
     try:
         solution = exact_solution(problem)
-        return _mean([solution.value(start, 0) for start in starts])
-    except Refused:
-        return None
+        return _mean([solution.value(start, 0) for start in starts]), None
+    except Refused as refusal:
+        return None, str(refusal)
 
 
 def _mean(values: Sequence[float]) -> float:

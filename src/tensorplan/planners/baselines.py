@@ -10,7 +10,7 @@ import numpy as np
 from tensorplan.access.everywhere import ModelAccess
 from tensorplan.core import Access, Node, Problem, Solution
 from tensorplan.errors import Refused
-from tensorplan.problems.explore import explore
+from tensorplan.problems.explore import BRIEF, WHOLE, Effort, Progress, explore
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
 
 
@@ -50,7 +50,7 @@ class Oracle:
 
     def begin(self, access: ModelAccess, rng: np.random.Generator) -> OptimalPolicy:
         """Start an episode."""
-        return OptimalPolicy(access, exact_solution(access.problem))
+        return OptimalPolicy(access, exact_solution(access.problem, WHOLE))
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,17 @@ class OptimalPolicy:
         return int(np.argmax([self.solution.action_value(state, a, stage) for a in range(self.access.actions)]))
 
 
-def exact_solution(problem: Problem) -> Solution:
-    """v* and q*: as given, by backward induction on a table, or on the states that can be reached."""
+def exact_solution(problem: Problem, effort: Effort = BRIEF, progress: Progress | None = None) -> Solution:
+    """v* and q*: as given, by backward induction on a table, or on the states that can be reached.
+
+    Only to list those takes steps of the simulator, once for a problem, and no more than ``effort`` allows.
+    """
     if problem.solution is not None:
         return problem.solution
     if isinstance(problem.mdp, TabularMDP):
         return solve_tabular(problem)
     if problem.deterministic:
-        return explore(problem)
+        return explore(problem, effort, progress)
     raise Refused(
         f"problem {problem.name!r} has no known optimal values: its MDP is neither a table nor deterministic, "
         "and no solution was given"

@@ -26,6 +26,7 @@ from tensorplan.problems.tabular import TabularMDP, solve_tabular
 from tensorplan.specs import number, one_of, whole
 
 RESTORE = ("auto", "table", "attributes", "deepcopy")
+OUTSIDE = ("refuse", "clip")
 
 
 def from_gym(
@@ -37,6 +38,8 @@ def from_gym(
     discount: float = 1.0,
     bound: float | None = None,
     scale: float = 1.0,
+    frame: Any = None,
+    outside: str = "refuse",
     reward_range: tuple[float, float] | str | None = None,
     return_range: tuple[float, float] | None = None,
     deterministic: bool | None = None,
@@ -54,14 +57,18 @@ def from_gym(
     environment given is copied and left alone.  ``features``: a spec such as ``"poly2"`` (see
     :mod:`tensorplan.features`), a function of the coordinates, a fitted scikit-learn transformer, or a list of these,
     with ``scale`` for functions; or, for environments with a table, ``"realizing5"``: d = 5 features made from the
-    exact solution, a benchmark device.  ``values``: "v" makes them φ_v; "q" makes φ_q, a block per action.
+    exact solution, a benchmark device.  ``frame``: (low, high) of the coordinates, or a
+    :class:`~tensorplan.features.Frame`; else the ends of the observation space, and where it has none what random play
+    saw with a margin.  ``outside``: an observation outside of the frame is an error ("refuse"), or counts as the
+    nearest point of it ("clip"): features then do not tell such states apart, and ``problem.mdp.clipped`` says how
+    often that was.  ``values``: "v" makes them φ_v; "q" makes φ_q, a block per action.
     ``horizon``: a number of steps; "limit" takes the environment's time limit; None ignores it.  ``bound``: B; where
     there is a table it is read off the exact solution if not given.  ``reward_range``: (low, high), or "probe" to try
     random episodes; known for tables and classic control.  ``return_range``: the same for returns, from every state on,
     where they are known to be in a smaller range than rewards and steps allow, as (0, 1) with a single prize; it saves
     queries where chance is involved.  ``deterministic``: found out if not given.  ``restore``: one of "table",
     "attributes", "deepcopy"; or give ``get_state(env)`` and ``set_state(env, state)``.  ``retries``: how often a step
-    that raises is tried again.
+    that raises is tried again.  ``problem.unmetered`` says how many steps it took to try the environment out.
     """
     try:
         from tensorplan.problems.gym_mdp import Opened
@@ -70,10 +77,11 @@ def from_gym(
 
     one_of("values", values, ("v", "q"))
     one_of("restore", restore, RESTORE)
+    one_of("outside", outside, OUTSIDE)
     number("discount", discount, 0.0, 1.0)
     if (get_state is None) != (set_state is None):
         raise BadInput("give both get_state and set_state, or neither")
-    opened = Opened(env, options)
+    opened = Opened(env, options, frame, outside == "clip")
     mdp = opened.mdp(
         horizon=horizon,
         reward_range=reward_range,
@@ -85,11 +93,12 @@ def from_gym(
     mdp.return_range = return_range
     if (d := realizing(features)) is None:
         problem = _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
-        return replace(problem, retries=retries) if retries else problem
+        return replace(problem, retries=retries, unmetered=opened.probed)
     if not isinstance(mdp, TabularMDP):
         raise BadInput(f"{features!r} is made from the exact solution, and {opened.name} has no transition table")
     label = name or f"{opened.name} with {features} features"
-    return featurize(mdp, d, features=values, bound=bound, discount=discount, seed=seed, name=label)
+    problem = featurize(mdp, d, features=values, bound=bound, discount=discount, seed=seed, name=label)
+    return replace(problem, retries=retries, unmetered=opened.probed)
 
 
 def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:

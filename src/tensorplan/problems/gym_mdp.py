@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -17,6 +18,7 @@ from tensorplan.features.frame import Frame
 from tensorplan.problems.gym_restore import (
     FORBIDDEN,
     Attributes,
+    Constants,
     Deepcopy,
     Functions,
     Held,
@@ -27,10 +29,13 @@ from tensorplan.problems.gym_restore import (
     hold,
     layers,
 )
-from tensorplan.problems.gym_spaces import View, bounded, numbered_actions, table_view, view
+from tensorplan.problems.gym_spaces import Clipping, View, bounded, framed, numbered_actions, table_view, view
 from tensorplan.problems.gym_table import GymTable, has_table
 from tensorplan.problems.gym_verify import Moment, Stage, Unfaithful, reference, resampled, same, verify
 from tensorplan.specs import suggestion, whole
+
+OWN = "gymnasium.envs."
+"""The modules of Gymnasium's own environments."""
 
 NEUTRAL = (
     *("TimeLimit", "OrderEnforcing", "PassiveEnvChecker"),
@@ -45,6 +50,9 @@ KNOWN_REWARDS = {
     "BlackjackEnv": (-1.0, 1.5),
 }
 """The ranges of rewards of Gymnasium's environments that have no table."""
+
+KNOWN_RANGES = {"CartPoleEnv": {1: (-6.0, 6.0), 3: (-4.0, 4.0)}}
+"""Of observations where Gymnasium's spaces have no end; a search for the fastest CartPole found 5.1 and 3.6."""
 
 PAIRS = 2000
 """Pairs of a table that are compared with steps of the environment."""
@@ -69,8 +77,10 @@ class GymMDP:
         deterministic: bool,
         never_drew: bool,
         look: Callable[[Any], Any] | None,
+        constants: Constants,
     ) -> None:
         self.way = way
+        self.constants = constants
         self.view = view
         self.horizon = horizon
         self.actions = len(actions)
@@ -121,6 +131,14 @@ class GymMDP:
             observation = self._look(bare)
         return self._held(bare, observation)
 
+    def changed(self, env: Any, fresh: bool) -> str | None:
+        """What of an environment is not as it was when this was made, such as its gravity; None where nothing is.
+
+        ``fresh``: whether it was just reset.  Elsewhere only what is known to be a constant is looked at: other
+        attributes may change in an episode, though they were not seen to.
+        """
+        return self.constants.changed(env) if fresh or self.constants.sure else None
+
     def observation(self, state: Captured) -> Any:
         """What the environment shows."""
         return state.observation
@@ -128,6 +146,11 @@ class GymMDP:
     def point(self, state: Captured) -> Array:
         """The observation as a point for feature maps, (n,)."""
         return self.view.point(state.observation)
+
+    @property
+    def clipped(self) -> int:
+        """How often ``point`` moved one into the frame, where that was asked for."""
+        return int(getattr(self.view.point, "clipped", 0))
 
     @property
     def frame(self) -> Frame:
@@ -141,13 +164,20 @@ class GymMDP:
 class Opened:
     """An environment of our own, without wrappers that are not needed, and what is known of it."""
 
-    def __init__(self, env: Any, options: dict[str, Any]) -> None:
+    def __init__(self, env: Any, options: dict[str, Any], frame: Any = None, clip: bool = False) -> None:
         made = _make(env, options)
+        self.frame, self.clip = frame, clip
         self.env, self.limit = stripped(made)
         spec = getattr(made, "spec", None)
         self.name: str = spec.id if spec is not None else type(made.unwrapped).__name__
         self.actions = numbered_actions(self.env.action_space, self.name)
         self.view = view(self.env.observation_space, self.name)
+        self.stage: Stage | None = None
+
+    @property
+    def probed(self) -> int:
+        """How many steps it took to try the environment out."""
+        return 0 if self.stage is None else self.stage.steps
 
     def mdp(
         self,
@@ -161,7 +191,7 @@ class Opened:
     ) -> GymMDP | GymTable:
         """The simulator, by the fastest way that proved faithful."""
         steps = self._horizon(horizon)
-        stage = Stage(self.env, self.actions, seed)
+        stage = self.stage = Stage(self.env, self.actions, seed)
         moments = reference(stage, self.name)
         table = None if functions or restore not in ("auto", "table") else self._table(stage, steps)
         if table is not None:
@@ -174,20 +204,37 @@ class Opened:
             return table
         if restore == "table":
             raise BadInput(f"{self.name} has no transition table (env.P, env.s) that its steps follow")
-        way, captured = self._way(stage, moments, restore, functions)
+        way, constants, captured = self._way(stage, moments, restore, functions)
         self._warn_where_states_look_alike(moments, [key for _, key in captured])
         points = [self.view.point(moment.observation) for moment in moments]
         return GymMDP(
             self.env,
             way,
             self.actions,
-            bounded(self.view, points),
+            self._framed(bounded(self._known_ends(), points)),
             steps,
             self._reward_range(reward_range, moments),
             self._deterministic(deterministic, stage, way, moments, captured),
             not stage.drew,
             self._look(stage, moments),
+            constants,
         )
+
+    def _known_ends(self) -> View:
+        """The view, with what is known of spaces without an end."""
+        bare = self.env.unwrapped
+        if not type(bare).__module__.startswith(OWN) or self.env.observation_space != bare.observation_space:
+            return self.view
+        low, high = list(self.view.low), list(self.view.high)
+        for coordinate, ends in KNOWN_RANGES.get(type(bare).__name__, {}).items():
+            low[coordinate], high[coordinate] = ends
+        return replace(self.view, low=tuple(low), high=tuple(high))
+
+    def _framed(self, found: View) -> View:
+        """The view with the frame that the user gave; points outside are moved into it where the user says so."""
+        if self.frame is not None:
+            found = framed(found, self.frame, self.name)
+        return replace(found, point=Clipping(found)) if self.clip else found
 
     def _horizon(self, horizon: int | str | None) -> int | None:
         if horizon == "limit":
@@ -204,7 +251,7 @@ class Opened:
         env = self.env
         if env is not env.unwrapped or not has_table(env) or getattr(env, "fickle_passenger", False):
             return None
-        table = GymTable(env, horizon, table_view(env, len(env.P)))
+        table = GymTable(env, horizon, self._framed(table_view(env, len(env.P))))
         pairs = np.random.default_rng([stage.seed, 2]).permutation(len(env.P) * table.actions)[:PAIRS]
         for number, pair in enumerate(pairs.tolist()):
             state, action = divmod(pair, table.actions)
@@ -215,15 +262,18 @@ class Opened:
                 return None
         return table
 
-    def _way(self, stage: Stage, moments: Sequence[Moment], restore: str, functions: Any) -> tuple[Way, list[Any]]:
-        """The first way that proves faithful, and what it captured."""
+    def _way(
+        self, stage: Stage, moments: Sequence[Moment], restore: str, functions: Any
+    ) -> tuple[Way, Constants, list[Any]]:
+        """The first way that proves faithful, what stayed as it was meanwhile, and what it captured."""
         attributes = Known(self.env) if Known.fits(self.env) else Attributes()
         ways: list[Way] = [Functions(*functions)] if functions else [attributes, Deepcopy()]
         reasons = []
         for way in ways:
             if restore in ("auto", way.name) or functions:
                 try:
-                    return way, verify(stage, way, moments)
+                    constants = Constants(self.env)
+                    return way, constants, verify(stage, way, moments, constants)
                 except Unfaithful as reason:
                     reasons.append(f"{way.name}: {str(reason)[:300]}")
         hint = "" if functions else "; give get_state(env) and set_state(env, state)"
@@ -265,7 +315,7 @@ class Opened:
         if given is not None:
             return given  # type: ignore[return-value]  # checked by Problem
         kind = type(self.env)
-        if self.env is self.env.unwrapped and kind.__module__.startswith("gymnasium.envs."):
+        if self.env is self.env.unwrapped and kind.__module__.startswith(OWN):
             found = KNOWN_REWARDS.get(kind.__name__)
             if found is not None and not getattr(self.env, "_sutton_barto_reward", False):
                 return found

@@ -34,6 +34,12 @@ KNOWN = {
 }
 """All attributes that change the future in Gymnasium's own environments: the others are tables, constants, pictures."""
 
+OPAQUE = object()
+"""What stands for something that is no plain data."""
+
+DRAWN = ("taxi_orientation", "lastaction", "isopen")
+"""Attributes of Gymnasium's own environments that rendering changes, or that only pictures show."""
+
 DEPTH = 4
 """How many objects deep random generators are looked for."""
 
@@ -246,24 +252,75 @@ def _copy(x: Any, memo: dict[int, Any], env: Any) -> Any:
     return made
 
 
+class Constants:
+    """The plain attributes that steps and resets do not change: gravity, masses, a map."""
+
+    def __init__(self, env: Any) -> None:
+        names, self.sure = _names(env.unwrapped)
+        """Whether it is known what changes; else these are attributes that were not seen to change."""
+        self._varying = {*SKIPPED, *DRAWN, *(names if self.sure else ())}
+        self._kind = type(env.unwrapped)
+        self._values = self._read(env)
+
+    def settle(self, env: Any) -> None:
+        """Leave out what is not as it was: only steps and resets were made in between."""
+        now = self._read(env)
+        for name in [name for name, value in self._values.items() if name not in now or now[name] != value]:
+            del self._values[name]
+            self._varying.add(name)
+
+    def renew(self, env: Any) -> None:
+        """Take the attributes as they are now."""
+        self._values |= self._read(env)
+
+    def changed(self, env: Any) -> str | None:
+        """The name of one that is not as it was; None where all are, or where it is an environment of another kind."""
+        if type(env.unwrapped) is not self._kind:
+            return None
+        for name, now in self._read(env).items():
+            before = self._values.get(name, OPAQUE)
+            if before is OPAQUE and hasattr(self._kind, name):  # it hides what the class has
+                before = _plain(getattr(self._kind, name))
+            if before is not OPAQUE and before != now:
+                return name
+        return None
+
+    def _read(self, env: Any) -> dict[str, Any]:
+        """The plain attributes, frozen."""
+        own = {name: _plain(x) for name, x in vars(env.unwrapped).items() if name not in self._varying}
+        return {name: x for name, x in own.items() if x is not OPAQUE}
+
+
+def _plain(x: Any) -> Any:
+    """Numbers, texts, arrays and containers of them as something that can be compared; else :data:`OPAQUE`."""
+    try:
+        return _freeze(x, plain=True)
+    except (_Opaque, RecursionError):
+        return OPAQUE
+
+
 class _Opaque(Exception):
     """Not plain data."""
 
 
-def _freeze(x: Any) -> Any:
-    """Plain data as something hashable: equal exactly where the data are."""
+def _freeze(x: Any, plain: bool = False) -> Any:
+    """Data as something hashable: equal exactly where the data are; with ``plain`` no functions and no objects."""
     if type(x) is np.ndarray and x.dtype.kind != "O":
         return (x.dtype.char, x.shape, x.tobytes())
-    if isinstance(x, ATOMS + FIXED):
+    if isinstance(x, ATOMS):
+        return x
+    if isinstance(x, list | tuple):
+        return tuple([_freeze(y, plain) for y in x])
+    if isinstance(x, dict):
+        return tuple([(_freeze(key, plain), _freeze(y, plain)) for key, y in x.items()])
+    if isinstance(x, set | frozenset):
+        return frozenset(_freeze(y, plain) for y in x)
+    if plain:
+        raise _Opaque
+    if isinstance(x, FIXED):
         return x
     if isinstance(x, gymnasium.Env):  # parts may know the environment that they are part of
         return "env"
-    if isinstance(x, list | tuple):
-        return tuple([_freeze(y) for y in x])
-    if isinstance(x, dict):
-        return tuple([(_freeze(key), _freeze(y)) for key, y in x.items()])
-    if isinstance(x, set | frozenset):
-        return frozenset(_freeze(y) for y in x)
     own = getattr(x, "__dict__", None)
     if own is None or _stays(x) or hasattr(type(x), "__slots__") or not _in_python(type(x)):
         raise _Opaque

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from tensorplan.core import Array
-from tensorplan.errors import BadInput
-from tensorplan.features.frame import Frame
+from tensorplan.errors import BadInput, shown
+from tensorplan.features.frame import SLACK, Frame
 
 MOST_ACTIONS = 100_000
 """Actions that are numbered, where they are combinations."""
+
+ENDLESS = 1e9
+"""An end of a space that is further away is none: Gymnasium writes "no end" as a huge float as well."""
+
+MARGIN = 1.0
+"""How much wider than what random play saw a frame is to either side, as a share of that: planners go further."""
 
 
 def numbered_actions(space: Any, name: str) -> list[Any]:
@@ -44,10 +50,29 @@ class View:
     """Infinite where the space has no end."""
     whole: bool
     names: tuple[str, ...] = ()
+    guessed: tuple[int, ...] = ()
+    """Coordinates whose ends are a guess; see :class:`Frame`."""
 
     def frame(self, horizon: int | None) -> Frame:
         """The frame for feature maps; its coordinates must be bounded."""
-        return Frame(self.low, self.high, whole=self.whole, names=self.names, horizon=horizon)
+        return Frame(self.low, self.high, self.whole, self.names, horizon, self.guessed)
+
+
+class Clipping:
+    """Points moved into a frame, as the user asked for; ``clipped`` counts those that had to be."""
+
+    def __init__(self, seen: View) -> None:
+        self.inner = seen.point
+        self.low, self.high = np.array(seen.low), np.array(seen.high)
+        self.slack = SLACK * (self.high - self.low)
+        self.clipped = 0
+
+    def __call__(self, observation: Any) -> Array:
+        """The nearest point of the frame."""
+        point = self.inner(observation)
+        moved: Array = np.minimum(np.maximum(point, self.low), self.high)
+        self.clipped += bool((abs(moved - point) > self.slack).any())  # less is rounding
+        return moved
 
 
 def view(space: Any, name: str) -> View:
@@ -85,17 +110,32 @@ def _flat(x: Any) -> Array:
     return np.asarray(x, dtype=np.float64).ravel()
 
 
-def bounded(seen: View, points: Sequence[Array], margin: float = 0.25) -> View:
+def bounded(seen: View, points: Sequence[Array]) -> View:
     """The view with ends where the space has none: those of the points, with a margin to either side."""
     low, high = np.array(seen.low), np.array(seen.high)
-    open_low, open_high = ~(low > -1e9), ~(high < 1e9)  # Gymnasium writes "no end" as a huge float as well
+    open_low, open_high = ~(low > -ENDLESS), ~(high < ENDLESS)
     least, most = np.min(points, axis=0), np.max(points, axis=0)
     width = np.maximum(most - least, 1e-6)
-    low = np.where(open_low, least - margin * width, low)
-    high = np.where(open_high, most + margin * width, high)
+    low = np.where(open_low, least - MARGIN * width, low)
+    high = np.where(open_high, most + MARGIN * width, high)
     if seen.whole:
         low, high = np.floor(low), np.ceil(high)
-    return View(seen.point, tuple(low.tolist()), tuple(high.tolist()), seen.whole, seen.names)
+    guessed = tuple(np.flatnonzero(open_low | open_high).tolist())
+    return replace(seen, low=_floats(low), high=_floats(high), guessed=guessed)
+
+
+def framed(seen: View, frame: Any, name: str) -> View:
+    """The view with the ends that the user gave: a Frame, or (low, high)."""
+    if not isinstance(frame, Frame):
+        try:
+            low, high = (_floats(np.ravel(end)) for end in frame)
+        except (TypeError, ValueError):
+            raise BadInput(f"frame must be (low, high) or a Frame, got {shown(frame)}") from None
+        names = seen.names if len(seen.names) == len(low) else ()
+        frame = Frame(low, high, seen.whole, names)
+    if frame.size != len(seen.low):
+        raise BadInput(f"the observations of {name} have {len(seen.low)} coordinates, and frame has {frame.size}")
+    return View(seen.point, frame.low, frame.high, frame.whole, frame.names)
 
 
 def table_view(env: Any, states: int) -> View:

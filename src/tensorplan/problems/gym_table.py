@@ -7,6 +7,7 @@ that the environment would have drawn, so that both go the same way; and there a
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
@@ -57,6 +58,7 @@ class GymTable(TabularMDP):
         super().__init__(matrix, means.clip(*reward_range), horizon=horizon, start=start, reward_range=reward_range)
         self.deterministic_rewards = certain
         self.view = view
+        self._source = copy.deepcopy(env.P)
 
     def step(self, state: int, action: int, rng: np.random.Generator) -> tuple[float, State]:
         """Draw (reward, next state)."""
@@ -79,6 +81,14 @@ class GymTable(TabularMDP):
         """The state that an environment of this kind is in."""
         return int(env.unwrapped.s)
 
+    @property
+    def constants(self) -> None:
+        """There are none but the table."""
+
+    def changed(self, env: Any, fresh: bool) -> str | None:
+        """``"P"`` where the table of an environment is not what it was when this was made, else None."""
+        return None if getattr(env.unwrapped, "P", None) == self._source else "P"
+
     def observation(self, state: int) -> int:
         """What the environment shows: the state itself."""
         return state
@@ -86,6 +96,11 @@ class GymTable(TabularMDP):
     def point(self, state: int) -> Array:
         """The state as a point for feature maps, (n,)."""
         return self.view.point(state)
+
+    @property
+    def clipped(self) -> int:
+        """How often ``point`` moved one into the frame, where that was asked for."""
+        return int(getattr(self.view.point, "clipped", 0))
 
     @property
     def frame(self) -> Frame:

@@ -7,15 +7,17 @@ step, and for several without another restore.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from tensorplan.errors import BadInput
-from tensorplan.problems.gym_restore import Functions, Randomness, Way
+from tensorplan.problems.gym_restore import Constants, Functions, Randomness, Way
 
 MOMENTS = 120
 EPISODES = 60
@@ -33,6 +35,14 @@ RESAMPLED = 3
 
 AHEAD = 5
 """Steps that are repeated after one restore."""
+
+SETTLED = 8
+"""Moments between two looks at what stays as it is: a look may take a millisecond."""
+
+SILENCE = 5.0
+"""Seconds between two words about how far it is."""
+
+log = logging.getLogger("tensorplan")
 
 
 class Unfaithful(Exception):
@@ -60,6 +70,9 @@ class Stage:
         self.randomness = Randomness(env)
         self.drew = False
         """Whether any step drew a random number."""
+        self.steps = 0
+        """Made so far, by all who use it."""
+        self._told = perf_counter()
 
     def reset(self, episode: int) -> Any:
         """The first observation of an episode."""
@@ -68,12 +81,20 @@ class Stage:
 
     def step(self, env: Any, episode: int, time: int, action: int) -> tuple[Any, float, bool, bool]:
         """What a step gives, with the generator of that moment."""
+        self._count()
         rng = self.generator(episode, time + 1)
         self.randomness.set(env, rng)
         before = rng.bit_generator.state
         observation, reward, terminated, truncated, _ = env.step(self.actions[action])
         self.drew |= rng.bit_generator.state != before
         return _copied(observation), float(reward), bool(terminated), bool(truncated)
+
+    def _count(self) -> None:
+        """One more step; and a word now and then where they take long."""
+        self.steps += 1
+        if perf_counter() - self._told > SILENCE:
+            self._told = perf_counter()
+            log.warning(f"trying {type(self.env.unwrapped).__name__} out: {self.steps:,} steps so far")
 
     def generator(self, episode: int, time: int) -> np.random.Generator:
         """The generator of a reset (time 0) or of a step (its time and 1)."""
@@ -87,7 +108,9 @@ class Stage:
             yield moment
             self.step(self.env, moment.episode, moment.time, moment.action)
 
-    def play(self, way: Way | None = None) -> tuple[list[Moment], list[tuple[Any, Any]]]:
+    def play(
+        self, way: Way | None = None, constants: Constants | None = None
+    ) -> tuple[list[Moment], list[tuple[Any, Any]]]:
         """A reference by random actions; with ``way``, its states are captured as it goes."""
         dice = np.random.default_rng([self.seed])
         moments: list[Moment] = []
@@ -99,6 +122,8 @@ class Stage:
             for time in range(STEPS):
                 if way is not None:
                     captured.append(way.capture(self.env))
+                if constants is not None and len(moments) % SETTLED == 0:
+                    constants.settle(self.env)
                 action = int(dice.integers(len(self.actions)))
                 result = self.step(self.env, episode, time, action)
                 moments.append(Moment(episode, time, action, observation, result))
@@ -134,7 +159,7 @@ def reference(stage: Stage, name: str) -> list[Moment]:
     return first
 
 
-def verify(stage: Stage, way: Way, moments: Sequence[Moment]) -> list[tuple[Any, Any]]:
+def verify(stage: Stage, way: Way, moments: Sequence[Moment], constants: Constants) -> list[tuple[Any, Any]]:
     """The captured states of the reference, many of them restored and compared; raises Unfaithful.
 
     Copies must go on as the reference does, to the bit.  A user's functions may restore up to rounding, as MuJoCo's
@@ -142,7 +167,7 @@ def verify(stage: Stage, way: Way, moments: Sequence[Moment]) -> list[tuple[Any,
     """
     slack = ROUNDING if isinstance(way, Functions) else 0.0
     try:
-        played, captured = stage.play(way)
+        played, captured = stage.play(way, constants)
         for expected, found in zip(moments, played, strict=True):
             _compare(expected, found.result, 0.0, "capturing its state disturbs it")
         for start in np.random.default_rng([stage.seed, 1]).permutation(len(moments))[:RESTORED].tolist():
