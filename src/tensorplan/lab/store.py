@@ -4,7 +4,10 @@
     DIR/traces/ID.json    written in full and renamed before the row that names it
 
 Only the process that sweeps writes.  Others may read meanwhile.  The schema has a number (``PRAGMA user_version``);
-a database with a greater one is refused before SQLite opens it.
+a database with a greater one is refused before SQLite opens it, and one with a lesser one is read as it is and brought
+up to date when a sweep goes on in it.
+
+Numbers have 64 bits in SQLite.  A whole number that needs more, as a seed may, is stored as hexadecimal text.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ from typing import Any
 from tensorplan.errors import BadInput, TensorplanError
 from tensorplan.lab.suites import Suite
 
-SCHEMA = 1
-"""The version of the tables."""
+SCHEMA = 2
+"""The version of the tables; 1 had no column ``output``."""
 NAME = "sweep.sqlite"
 VERSION_AT = 60
 """Where SQLite's file header has the user version, four bytes, big-endian."""
@@ -75,6 +78,8 @@ class RunRow:
     """Of all episodes."""
     trace: str | None = None
     """The name of a file in DIR/traces."""
+    output: str | None = None
+    """The end of what the unit printed, on stdout and stderr alike."""
 
     @property
     def done(self) -> bool:
@@ -84,6 +89,10 @@ class RunRow:
 
 COLUMNS = tuple(f.name for f in fields(RunRow))
 KINDS = {"str": "TEXT", "int": "INTEGER", "float": "REAL"}
+WHOLE = {f.name for f in fields(RunRow) if str(f.type).startswith("int")}
+"""The columns of whole numbers."""
+LARGEST = 2**63 - 1
+"""The largest whole number that SQLite and Parquet have a place for."""
 _TABLES = (
     "CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE runs ("
@@ -148,6 +157,9 @@ class Store:
                 if not known:
                     for table in _TABLES:
                         connection.execute(table)
+                elif known < SCHEMA:
+                    connection.execute("ALTER TABLE runs ADD COLUMN output TEXT")
+                if known < SCHEMA:
                     connection.execute(f"PRAGMA user_version = {SCHEMA}")
                 store._tell("suite", suite.as_json())
                 store._tell("machine", json.dumps(_machines(store._told("machine"))))
@@ -184,8 +196,10 @@ class Store:
     def found(self) -> dict[str, RunRow]:
         """All runs by id, also those that the suite no longer asks for."""
         with _speaking(self.folder / NAME):
-            rows = self._connection.execute(f"SELECT {', '.join(COLUMNS)} FROM runs").fetchall()
-        return {row[0]: RunRow(*row) for row in rows}
+            there = {column[1] for column in self._connection.execute("PRAGMA table_info(runs)")}
+            columns = [name for name in COLUMNS if name in there]
+            rows = self._connection.execute(f"SELECT {', '.join(columns)} FROM runs").fetchall()
+        return {row[0]: RunRow(**dict(zip(columns, map(_whole, columns, row), strict=True))) for row in rows}
 
     def count(self) -> int:
         """How many runs there are."""
@@ -211,8 +225,9 @@ class Store:
     def add(self, row: RunRow) -> None:
         """Write a run, over an earlier attempt at it where there was one; it is on the disk on return."""
         marks = ", ".join("?" * len(COLUMNS))
+        values = [_storable(value) for value in astuple(row)]
         with _speaking(self.folder / NAME), self._transaction():
-            self._connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({marks})", astuple(row))
+            self._connection.execute(f"INSERT OR REPLACE INTO runs ({', '.join(COLUMNS)}) VALUES ({marks})", values)
 
     def write_trace(self, name: str, trace: Any) -> None:
         """Write a trace, plain data, to DIR/traces/name."""
@@ -264,6 +279,18 @@ def lock(folder: Path) -> Iterator[None]:
         yield
     finally:
         connection.close()
+
+
+def _storable(value: Any) -> Any:
+    """The value as SQLite can hold it: numbers of 64 bits, and text in UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    return hex(value) if isinstance(value, int) and not -LARGEST <= value <= LARGEST else value
+
+
+def _whole(column: str, value: Any) -> Any:
+    """What :func:`_storable` was given."""
+    return int(value, 16) if isinstance(value, str) and column in WHOLE else value
 
 
 def _connect(uri: str) -> sqlite3.Connection:
@@ -360,5 +387,11 @@ def _write_parquet(path: Path, rows: list[RunRow]) -> None:
     except ImportError:
         raise BadInput("Parquet needs pyarrow: pip install 'tensorplan[parquet]', or export to .csv") from None
     kinds = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
-    schema = [(f.name, kinds[KINDS[str(f.type).removesuffix(" | None")]]) for f in fields(RunRow)]
-    parquet.write_table(pyarrow.Table.from_pylist([asdict(r) for r in rows], pyarrow.schema(schema)), path)
+    schema = {f.name: kinds[KINDS[str(f.type).removesuffix(" | None")]] for f in fields(RunRow)}
+    table = [{name: _storable(value) for name, value in asdict(row).items()} for row in rows]
+    for name in WHOLE:
+        if any(isinstance(row[name], str) for row in table):  # too large for a column of numbers
+            schema[name] = pyarrow.string()
+            for row, told in zip(table, rows, strict=True):
+                row[name] = None if row[name] is None else str(getattr(told, name))
+    parquet.write_table(pyarrow.Table.from_pylist(table, pyarrow.schema(list(schema.items()))), path)

@@ -82,7 +82,8 @@ class Suite:
     timeout: float | None = None
     """Seconds that a unit may take."""
     memory: float | None = None
-    """MB (10^6 bytes) of resident memory that the process of a unit may have, the 150 or so of Python included."""
+    """MB (10^6 bytes) of resident memory that the process of a unit and those that it starts may have together, the 150
+    or so of Python included."""
     retries: int = 0
     """How often a unit that failed is tried again."""
 
