@@ -307,9 +307,9 @@ def test_ten_thousand_runs_stay_below_ten_megabytes(tmp_path):
 
 def test_where_it_cannot_be_written(tmp_path):
     store = filled(tmp_path)
-    with pytest.raises(tp.BadInput, match=r"cannot write the report '.*nowhere/x\.html': No such file or directory"):
+    with pytest.raises(tp.BadInput, match=r"cannot write to '.*nowhere/x\.html': its folder does not exist"):
         write_report(store, tmp_path / "nowhere" / "x.html")
-    with pytest.raises(tp.BadInput, match=r"cannot write the report '.*': Is a directory"):
+    with pytest.raises(tp.BadInput, match=r"cannot write to '.*': it is a folder"):
         write_report(store, tmp_path)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorplan.core import Episode, Problem
+from tensorplan.core import Episode, Planner, Problem
 from tensorplan.errors import BadInput, NotRealizable, Refused, TensorplanError
 from tensorplan.intervals import Interval
 from tensorplan.lab.plain import plain
@@ -98,25 +98,33 @@ def compare(
     configs = {name: make_planner(name) for name in names}
     rows: list[Row] = []
     total = whole("seeds", seeds, 1) * len(names)
-    for number in range(seed, seed + seeds):
-        featured = instance(problem, number)
-        optimal = _optimal(featured)
-        for name, planner in configs.items():
-            if progress is not None:
-                progress(rows, total, name)
-            try:
-                played = run(featured, planner, seed=number, budget=budget, max_steps=max_steps)
-            except NotRealizable as error:
-                if error.run is None:
-                    raise
-                played = error.run
-            except TensorplanError as error:
-                return Comparison(problem, tuple(rows), str(error), error)
-            if played.interrupted:
-                return Comparison(problem, tuple(rows), "interrupted")
-            (episode,) = played.episodes
-            rows.append(_row(problem, name, number, None if optimal is None else optimal(episode.start), episode))
+    try:
+        for number in range(seed, seed + seeds):
+            featured = instance(problem, number)
+            optimal = _optimal(featured)
+            for name, planner in configs.items():
+                if progress is not None:
+                    progress(rows, total, name)
+                episode = _played(featured, planner, number, budget, max_steps)
+                rows.append(_row(problem, name, number, None if optimal is None else optimal(episode.start), episode))
+    except TensorplanError as error:
+        return Comparison(problem, tuple(rows), str(error), error)
+    except KeyboardInterrupt:
+        return Comparison(problem, tuple(rows), "interrupted")
     return Comparison(problem, tuple(rows))
+
+
+def _played(problem: Problem, planner: Planner, seed: int, budget: int | None, max_steps: int) -> Episode:
+    """One episode; KeyboardInterrupt where Ctrl-C has cut it short."""
+    try:
+        played = run(problem, planner, seed=seed, budget=budget, max_steps=max_steps)
+    except NotRealizable as error:
+        if error.run is None:
+            raise
+        played = error.run
+    if played.interrupted or not played.episodes:
+        raise KeyboardInterrupt
+    return played.episodes[0]
 
 
 def _optimal(problem: Problem) -> Callable[[Any], float] | None:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorplan.errors import BadInput, TensorplanError
+from tensorplan.lab.outputs import check_output
 from tensorplan.lab.suites import Suite
 
 SCHEMA = 2
@@ -212,12 +213,10 @@ class Store:
 
     def export(self, path: str | Path) -> Path:
         """Write the runs to a file, ``.csv`` or ``.parquet`` (which needs the extra ``parquet``)."""
+        check_export(path)
         path = Path(path)
-        kinds = {".csv": _write_csv, ".parquet": _write_parquet}
-        if path.suffix.lower() not in kinds:
-            raise BadInput(f"cannot export to {str(path)!r}: the name must end in {' or '.join(kinds)}")
         with _speaking(path):
-            kinds[path.suffix.lower()](path, self.rows())
+            _EXPORTS[path.suffix.lower()](path, self.rows())
         return path
 
     # ------------------------------------------------------------------ writing
@@ -373,6 +372,16 @@ def _machine() -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------- export
 
 
+def check_export(path: str | Path) -> None:
+    """BadInput where runs cannot be exported to a file of that name; it may be asked before there are any."""
+    kind = Path(path).suffix.lower()
+    if kind not in _EXPORTS:
+        raise BadInput(f"cannot export to {str(path)!r}: the name must end in {' or '.join(_EXPORTS)}")
+    if kind == ".parquet":
+        _pyarrow()
+    check_output(path)
+
+
 def _write_csv(path: Path, rows: list[RunRow]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -381,11 +390,7 @@ def _write_csv(path: Path, rows: list[RunRow]) -> None:
 
 
 def _write_parquet(path: Path, rows: list[RunRow]) -> None:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise BadInput("Parquet needs pyarrow: pip install 'tensorplan[parquet]', or export to .csv") from None
+    pyarrow, parquet = _pyarrow()
     kinds = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
     schema = {f.name: kinds[KINDS[str(f.type).removesuffix(" | None")]] for f in fields(RunRow)}
     table = [{name: _storable(value) for name, value in asdict(row).items()} for row in rows]
@@ -395,3 +400,15 @@ def _write_parquet(path: Path, rows: list[RunRow]) -> None:
             for row, told in zip(table, rows, strict=True):
                 row[name] = None if row[name] is None else str(getattr(told, name))
     parquet.write_table(pyarrow.Table.from_pylist(table, pyarrow.schema(list(schema.items()))), path)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise BadInput("Parquet needs pyarrow: pip install 'tensorplan[parquet]', or export to .csv") from None
+    return pyarrow, parquet
+
+
+_EXPORTS = {".csv": _write_csv, ".parquet": _write_parquet}

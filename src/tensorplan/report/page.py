@@ -22,8 +22,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from tensorplan.errors import BadInput
 from tensorplan.intervals import Interval
+from tensorplan.lab.outputs import write_output
 from tensorplan.lab.plain import plain
 from tensorplan.lab.statistics import (
     Standing,
@@ -56,15 +56,7 @@ SIZES = {"dimension": "d", "actions": "A", "horizon": "H"}
 def write_report(store: Store, path: str | Path) -> Path:
     """Write the page and give its path.  The file is complete or not there."""
     path = Path(path)
-    page = report(store, path.parent)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(page, encoding="utf-8", newline="\n")
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise BadInput(f"cannot write the report {str(path)!r}: {error.strerror}") from None
-    return path
+    return write_output(path, report(store, path.parent))
 
 
 def report(store: Store, beside: Path) -> str:
