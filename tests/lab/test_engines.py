@@ -370,7 +370,7 @@ def test_ray_does_the_same_to_the_bit_misbehaviour_included(monkeypatch):
     engine = engine_ray.RayEngine(2, timeout=10, memory=900, work=misbehave)
     try:
         assert engine.slots == 2
-        asked = [*suite.units(), *units(EXITS, RAISES)]
+        asked = [*suite.units(), *units(EXITS, RAISES, PRINTS)]
         rows = [r.row for r in done(engine, asked)]
         engine.submit(units(SLEEPS)[0])  # and an actor that is lost, with all it has
         (_, actor) = next(iter(engine._busy.values()))
@@ -383,6 +383,8 @@ def test_ray_does_the_same_to_the_bit_misbehaviour_included(monkeypatch):
     assert [row.error for row in rows[4:]] == [
         "its process ended with exit code 3",
         "ZeroDivisionError: a division by zero",
+        None,
     ]
+    assert "from a program\n" in rows[-1].output
     assert lost.row.status == "failed"
     assert lost.row.error.startswith("its Ray actor was lost")
