@@ -1,9 +1,12 @@
+import dataclasses
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -212,6 +215,9 @@ def test_seeds_reproduce(cli):
         (["plan", "layered-stochastic/2x3", "--planner", "tensorplan:mode=exact"], "mode 'exact' is for deterministic"),
         (["plan", "layered/2x3:features=q"], "has no phi_v, which TensorPlan needs; TensorPlanQ plans with phi_q"),
         (["plan", "layered/2x3", "--planner", "tensorplan:mode=fast"], "mode must be one of auto, exact, certified"),
+        (["plan", "gym/Taxi-v4:features=realizing5:name=x"], "'gym' has no parameter 'name'"),
+        (["plan", "hanoi/3:disks=4"], "'disks' is given twice, behind the slash and behind the colon"),
+        (["plan", "hanoi/3", "--planner", "uct:depth=3:depth=4"], "'depth' is given twice"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(cli, arguments, sentence):
@@ -266,6 +272,226 @@ def test_ctrl_c_leaves_a_bracket():
     assert certificate["status"] == "interrupted"
     assert certificate["lower"] <= episode["optimal"] <= certificate["upper"] <= 10
     assert episode["stopped"] == "end"
+
+
+# ------------------------------------------------------------------------------------------------ files to write to
+
+OUTPUTS = [
+    (["plan", "no-such-problem", "--trace"], "x.json"),
+    (["hardness", "--p", "no such size", "--plot"], "x.png"),
+    (["table1", "--rows", "no such row", "--plot"], "x.png"),
+    (["table1", "--rows", "no such row", "--out"], "x"),
+    (["trace", "no-such-problem", "--out"], "x.html"),
+    (["sweep", "no-such-file.yaml", "--out", "folder", "--export"], "x.csv"),
+    (["report", "no-such-folder", "--out"], "x.html"),
+]
+"""Each would complain of something else, if it did not look at the file first."""
+
+
+@pytest.mark.parametrize(("command", "name"), OUTPUTS)
+def test_files_that_cannot_be_written_are_known_before_the_work(cli, tmp_path, command, name):
+    (tmp_path / name).mkdir()
+    for path, why in ((tmp_path / "nowhere" / name, "its folder does not exist"), (tmp_path / name, "it is a folder")):
+        code, out, err = cli(*command, str(path))
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
+        assert f"cannot write to '{path}': {why}" in err
+    code, _, err = cli(*command, str(tmp_path / f"fine-{name}"))
+    assert (code, "cannot write" in err) == (2, False)
+    assert not (tmp_path / f"fine-{name}").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "sentence"),
+    [
+        (["hardness", "--plot"], "x.xyz", "the name must end in one of png, svg, pdf"),
+        (["table1", "--plot"], "picture", "the name must end in one of png, svg, pdf"),
+        (["sweep", "no-such-file.yaml", "--out", "folder", "--export"], "x.xls", "must end in .csv or .parquet"),
+        (["table1", "--out"], "/dev/null", "it is no regular file"),
+    ],
+)
+def test_files_of_a_wrong_kind_are_known_before_the_work(cli, command, path, sentence):
+    code, out, err = cli(*command, path)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert sentence in err
+
+
+def test_devices_are_not_replaced(cli, tmp_path):
+    link = tmp_path / "null.html"
+    link.symlink_to("/dev/null")
+    for arguments in (("trace", "hanoi/2", "--out", str(link)), ("plan", "hanoi/2", "--trace", str(link))):
+        assert cli(*arguments)[0] == 0
+    assert link.is_symlink()
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_a_file_that_fails_in_the_end_costs_no_results(cli, tmp_path, monkeypatch):
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    code, out, err = cli("plan", "hanoi/2", "--trace", str(tmp_path / "x.json"), "--json")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "No space left on device" in err
+    assert json.loads(out)["episodes"][0]["steps"] == 3
+
+
+# ------------------------------------------------------------------------------------------------ Ctrl-C
+
+
+def cut_short(played):
+    """The run as Ctrl-C would have left it: while it planned, for those that give certificates."""
+    *before, last = played.episodes
+    if last.certificate is None:
+        last = dataclasses.replace(last, stopped="interrupted")
+    else:
+        certificate = dataclasses.replace(last.certificate, status="interrupted")
+        last = dataclasses.replace(last, certificate=certificate)
+    return dataclasses.replace(played, episodes=(*before, last))
+
+
+def interrupting(real, at):
+    """``real``, whose call with that number is interrupted."""
+    calls = []
+
+    def wrapped(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    return wrapped
+
+
+def interrupted_run(real, at):
+    """``tensorplan.run``, which hears of Ctrl-C in the call with that number and returns what it has."""
+    calls = []
+
+    def wrapped(*arguments, **options):
+        calls.append(arguments)
+        played = real(*arguments, **options)
+        return cut_short(played) if len(calls) == at else played
+
+    return wrapped
+
+
+CONSTANTS = ("constants", "--A", "2", "--d", "3", "--H", "5", "--delta", "0.5", "--B", "1")
+
+
+@pytest.mark.parametrize("interrupt", [interrupting, interrupted_run])
+def test_ctrl_c_leaves_the_constants_that_are_measured(cli, monkeypatch, interrupt):
+    from tensorplan.lab import needs
+
+    monkeypatch.setattr(needs, "run", interrupt(needs.run, 2))
+    code, out, err = cli(*CONSTANTS)
+    assert code == 1
+    assert "interrupted" in err
+    assert "not measured: certified mode, random rewards; certified mode, random steps and rewards" in out
+    monkeypatch.undo()
+    monkeypatch.setattr(needs, "run", interrupt(needs.run, 2))
+    code, out, _ = cli(*CONSTANTS, "--json")
+    data = json.loads(out)
+    assert (code, len(data["not_measured"])) == (1, 2)
+    assert [need["mode"] for need in data["measured"]] == ["exact"]
+
+
+def test_ctrl_c_leaves_the_hardness_that_is_measured(cli, monkeypatch, tmp_path):
+    from tensorplan.lab import hardness
+
+    arguments = ("hardness", "--p", "8:12:4", "--seeds", "2", "--plot", str(tmp_path / "x.png"))
+    monkeypatch.setattr(hardness, "cost", interrupting(hardness.cost, 3))
+    code, out, err = cli(*arguments)
+    assert code == 1
+    assert "interrupted" in err
+    assert "not measured: uniform at p = 12; best at p = 12; tensorplan on hard/2x9" in out
+    assert "Planners on" not in out
+    assert (tmp_path / "x.png").exists()
+    monkeypatch.undo()
+    monkeypatch.setattr(hardness, "run", interrupted_run(hardness.run, 2))
+    code, out, _ = cli(*arguments, "--json")
+    data = json.loads(out)
+    assert (code, len(data["costs"]), len(data["planners"])) == (1, 4, 1)
+    assert data["not_measured"][0] == "tensorplan on hard/3x9"
+    monkeypatch.undo()
+    monkeypatch.setattr(hardness, "cost", interrupting(hardness.cost, 1))
+    code, out, _ = cli(*arguments)
+    assert (code, out.startswith("not measured: uniform at p = 8")) == (1, True)
+
+
+def test_ctrl_c_before_the_first_query(cli, monkeypatch):
+    from tensorplan.planners.uct import UCT
+
+    for arguments in (("plan", "hanoi/3", "--planner", "uct"), ("compare", "hanoi/3", "--planners", "uct")):
+        monkeypatch.setattr(UCT, "begin", interrupting(UCT.begin, 1))
+        code, out, err = cli(*arguments)
+        assert (code, out, "interrupted" in err) == (1, "", True)
+
+
+def test_ctrl_c_between_two_runs_keeps_the_comparison(cli, monkeypatch):
+    from tensorplan.lab import compare
+
+    monkeypatch.setattr(compare, "instance", interrupting(compare.instance, 2))
+    code, out, err = cli("compare", "hanoi/3", "--planners", "oracle", "--seeds", "3", "--json")
+    assert (code, "interrupted" in err) == (1, True)
+    assert len(json.loads(out)["rows"]) == 1
+
+
+def test_ctrl_c_is_no_measurement_of_table1(cli, monkeypatch, tmp_path):
+    from tensorplan.lab import table1
+
+    monkeypatch.setattr(table1, "run", interrupted_run(table1.run, 2))
+    book = tmp_path / "book"
+    code, _, err = cli("table1", "--quick", "--rows", "1", "--workers", "1", "--out", str(book))
+    assert (code, "interrupted" in err) == (1, True)
+    assert len(book.read_text(encoding="utf-8").splitlines()) == 2  # what it is, and one measurement
+
+
+def test_ctrl_c_that_only_the_planner_heard_is_no_measurement_either(monkeypatch):
+    from tensorplan.lab.table1 import measure, rows_of, units
+    from tensorplan.optimism import Search
+
+    unit = next(unit for unit in units(rows_of([3]), quick=True) if unit.player == "tensorplan")
+    monkeypatch.setattr(Search, "solve", interrupting(Search.solve, 2))
+    with pytest.raises(KeyboardInterrupt):
+        measure(unit)
+
+
+# ------------------------------------------------------------------------------------------------ terminals
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list"],
+        ["compare", "layered/2x3:states=10", "--seeds", "2", "--planners", "tensorplan,uct:simulations=20"],
+        [*CONSTANTS],
+        ["verify", "hard/2x3"],
+        ["diagnose", "hanoi/3"],
+        ["table1", "--quick", "--rows", "4", "--workers", "1"],
+    ],
+)
+def test_narrow_terminals(cli, monkeypatch, arguments):
+    monkeypatch.setenv("COLUMNS", "40")
+    code, out, _ = cli(*arguments)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 40
+    assert "…" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "there"),
+    [
+        (["compare", "hanoi/3", "--seeds", "2", "--planners", "oracle,random"], 0, "mean per episode +- half-width"),
+        (["plan", "hanöi/3"], 2, "unknown problem 'han\\xf6i'"),
+        (["plan", "layered/3x6:eta=0.3"], 2, "eta"),
+    ],
+)
+def test_terminals_that_know_ascii_alone(arguments, code, there):
+    poor = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "60"}
+    done = subprocess.run([sys.executable, "-m", "tensorplan", *arguments], capture_output=True, env=poor, check=False)
+    assert done.returncode == code
+    said = (done.stdout + done.stderr).decode("ascii")
+    assert there in said
+    assert "Traceback" not in said
 
 
 def test_help_and_version(cli):
@@ -370,6 +596,7 @@ def test_sweeps_reports_and_traces_say_what_is_wrong(cli, tmp_path):
         (("trace", "hanoi/3"), "--out"),
         (("trace", "exponential/64", "--out", str(tmp_path / "x.html")), "has no phi_v"),
         (("trace", "hanoi/3", "--out", str(tmp_path / "no" / "x.html")), "x.html"),
+        (("report", str(tmp_path / "nowhere"), "--out", str(tmp_path / "x.html")), "holds no sweep"),
     ):
         code, out, err = cli(*arguments)
         assert (code, out) == (2, "")

@@ -38,6 +38,11 @@ def test_parse_says_what_it_expected(spec, option):
     assert str(info.value) == f"{spec!r}: expected key=value after ':', got {option!r}"
 
 
+def test_nothing_is_said_twice():
+    with pytest.raises(BadInput, match=r"^'a/3:b=1: b =2': 'b' is given twice$"):
+        parse("a/3:b=1: b =2")
+
+
 words = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=8)
 values = st.one_of(st.integers(), st.floats(allow_nan=False), st.booleans(), st.none(), st.sampled_from(["v", "4x10"]))
 
@@ -91,6 +96,21 @@ def test_lookup():
 
 def build(size, *, depth=2, wide=False):
     return size, depth, wide
+
+
+def test_what_is_too_large_to_be_made_is_said_in_a_sentence():
+    def room(size):
+        return np.zeros(size)
+
+    huge = r"^'thing' is too large with size=1000000000 ... 00000: ValueError: Maximum allowed dimension exceeded$"
+    with pytest.raises(BadInput, match=huge):
+        call("thing", room, {"size": 10**40})
+    with pytest.raises(BadInput, match=r"^'thing' is too large with size=10000000000000000: .*Unable to allocate"):
+        call("thing", room, {"size": 10**16})
+    with pytest.raises(BadInput, match=r"^'thing' is too large with size=.*: OverflowError: int too large"):
+        call("thing", lambda size: size / 3.0, {"size": 10**400})
+    with pytest.raises(ValueError, match="negative dimensions"):  # a mistake of somebody else's
+        call("thing", room, {"size": -1})
 
 
 def test_call():

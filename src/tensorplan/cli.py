@@ -24,14 +24,56 @@ from tensorplan.terminal import (
     console,
     interrupted,
     print_json,
+    print_table,
     progress,
+    say,
     shorten,
+    speak_any_language,
 )
 
 if TYPE_CHECKING:
     from tensorplan.core import Episode, Run
     from tensorplan.lab.compare import Row
+    from tensorplan.lab.hardness import Hardness
+    from tensorplan.lab.needs import Need
     from tensorplan.planners.trace import Iteration
+
+
+def _file(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """The path, if it can be written to: said before the work, not after it."""
+    from tensorplan.lab.outputs import check_output
+
+    if path is not None:
+        check_output(path)
+    return path
+
+
+def _book(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """The path, if measurements can be kept there."""
+    from tensorplan.lab.outputs import check_output
+
+    if path is not None:
+        check_output(path, regular=True)
+    return path
+
+
+def _picture(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """The path, if a picture can be drawn there."""
+    if path is not None:
+        from tensorplan.report.figures import check_picture
+
+        check_picture(path)
+    return path
+
+
+def _export(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """The path, if rows can be exported to it."""
+    if path is not None:
+        from tensorplan.lab.store import check_export
+
+        check_export(path)
+    return path
+
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 seed = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed.")
@@ -72,9 +114,8 @@ def list_command(as_json: bool, seed: int) -> None:
         return print_json({"problems": problems, "planners": planners})
     from tensorplan.report.tables import planners_table, problems_table
 
-    out = console()
-    out.print(problems_table(CATALOG))
-    out.print(planners_table((n, options[n], p.about) for n, p in PLANNERS.items()))
+    print_table(problems_table(CATALOG))
+    print_table(planners_table((n, options[n], p.about) for n, p in PLANNERS.items()))
 
 
 @app.command()
@@ -82,7 +123,7 @@ def list_command(as_json: bool, seed: int) -> None:
 @click.option("--planner", default="tensorplan", show_default=True, help="Who plans.")
 @click.option("--episodes", default=1, show_default=True, type=click.IntRange(min=1), help="How often.")
 @click.option("--delta", default=None, type=float, help="The loss to aim for, and to judge by.")
-@click.option("--trace", default=None, type=click.Path(dir_okay=False, writable=True), help="Write the trace as JSON.")
+@click.option("--trace", default=None, callback=_file, help="Write the trace as JSON.", metavar="FILE")
 @budget
 @max_steps
 @seed
@@ -124,8 +165,8 @@ def plan(
             if error.run is None:
                 raise
             played, refuted = error.run, error
-    if trace is not None:
-        _write_traces(trace, played)
+    if not played.episodes:
+        raise KeyboardInterrupt  # before the first query: there is nothing to show
     try:
         solution = exact_solution(task, BRIEF if delta is None else WHOLE)
         optimal: list[float | None] = [solution.value(e.start, 0) for e in played.episodes]
@@ -150,8 +191,8 @@ def plan(
     else:
         from tensorplan.report.tables import certificate_sentences, run_table, with_interval
 
+        print_table(run_table(task, played, optimal))
         out = console()
-        out.print(run_table(task, played, optimal))
         out.print(f"query cost (mean of the worst call): {with_interval(cost)}", highlight=False)
         if task.unmetered:
             out.print(f"steps of the simulator outside of the meter: {task.unmetered:,}", highlight=False)
@@ -161,6 +202,8 @@ def plan(
             out.print(sentence, highlight=False, soft_wrap=True)
         if verdict is not None:
             out.print(str(verdict), highlight=False, soft_wrap=True)
+    if trace is not None:
+        _write_traces(trace, played)
     if refuted is not None:
         raise refuted
     return interrupted() if played.interrupted else DONE
@@ -196,7 +239,7 @@ def compare(
     elif result.rows:
         from tensorplan.report.tables import comparison_table
 
-        console().print(comparison_table(result))
+        print_table(comparison_table(result))
     _say_why(result.notes)
     if result.error is not None:
         raise result.error
@@ -216,27 +259,29 @@ def constants(
     actions: int, dimension: int, horizon: int, delta: float, bound: float, measure: bool, seed: int, as_json: bool
 ) -> int:
     """The paper's constants and the queries they imply, beside what the other modes ask for."""
-    from tensorplan.lab.needs import measured_needs
+    from tensorplan.lab.needs import KINDS, measured_needs
     from tensorplan.planners.constants import constants as paper_constants
 
     printed = paper_constants(actions, dimension, horizon, delta, bound)
-    needs = []
+    needs: list[Need] = []
     if measure:
         _warm_up()
         with progress(1) as show:
             show(0, "measuring on random layered problems")
             needs = measured_needs(printed, seed)
+    missing = [f"{mode} mode, {what}" for mode, what, *_ in KINDS[len(needs) :]] if measure else []
     if as_json:
         totals = {"init_queries": printed.init_queries, "call_queries": printed.call_queries}
-        print_json({"constants": {**dataclasses.asdict(printed), **totals}, "measured": needs})
+        constants_ = {**dataclasses.asdict(printed), **totals}
+        print_json({"constants": constants_, "measured": needs, "not_measured": missing})
     else:
         from tensorplan.report.tables import constants_table, needs_table
 
-        out = console()
-        out.print(constants_table(printed))
+        print_table(constants_table(printed))
         if needs:
-            out.print(needs_table(printed, needs))
-    return DONE
+            print_table(needs_table(printed, needs))
+        _show_missing(missing)
+    return interrupted() if missing else DONE
 
 
 @app.command()
@@ -254,7 +299,7 @@ def verify(problem: str, seed: int, as_json: bool) -> int:
     else:
         from tensorplan.report.tables import verification_table
 
-        console().print(verification_table(result))
+        print_table(verification_table(result))
     return DONE if result.passed else FAILED
 
 
@@ -263,7 +308,7 @@ def verify(problem: str, seed: int, as_json: bool) -> int:
 @click.option("--K", "rounds", default=None, type=click.IntRange(min=1), help="Rounds of the game.  [default: p]")
 @click.option("--strategies", default="uniform,best", show_default=True, help="Names separated by commas.")
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(min=1), help="Games per point.")
-@click.option("--plot", default=None, type=click.Path(dir_okay=False, writable=True), help="Also draw it, to a file.")
+@click.option("--plot", default=None, callback=_picture, help="Also draw it, to a file.", metavar="FILE")
 @seed
 @as_json
 def hardness(
@@ -285,32 +330,47 @@ def hardness(
             seed=seed,
             progress=lambda done, total, what: show(0, f"{done} of {total} done; {what}"),
         )
-    if plot is not None:
-        from tensorplan.report.figures import hardness_figure
-
-        hardness_figure(result, plot)
     if as_json:
         from tensorplan.report.tables import cost_row
 
         costs = [cost_row(cost) for cost in result.costs]
-        print_json({"costs": costs, "growth": result.growth, "planners": result.attempts})
+        print_json(
+            {"costs": costs, "growth": result.growth, "planners": result.attempts, "not_measured": result.missing}
+        )
     else:
-        from tensorplan.report.tables import attempts_table, costs_table, growth_sentences
+        _show_hardness(result)
+    if plot is not None and result.costs:
+        from tensorplan.report.figures import hardness_figure
 
-        out = console()
-        out.print(costs_table(result))
-        for sentence in growth_sentences(result):
-            out.print(sentence, highlight=False, soft_wrap=True)
-        out.print(attempts_table(result))
-    return DONE
+        hardness_figure(result, plot)
+    return interrupted() if result.missing else DONE
+
+
+def _show_hardness(result: Hardness) -> None:
+    """The tables that have something in them, and what was not measured."""
+    from tensorplan.report.tables import attempts_table, costs_table, growth_sentences
+
+    if result.costs:
+        print_table(costs_table(result))
+    for sentence in growth_sentences(result):
+        console().print(sentence, highlight=False, soft_wrap=True)
+    if result.attempts:
+        print_table(attempts_table(result))
+    _show_missing(result.missing)
+
+
+def _show_missing(missing: Sequence[str]) -> None:
+    """What Ctrl-C left unmeasured."""
+    if missing:
+        console().print(f"not measured: {'; '.join(missing)}", highlight=False, soft_wrap=True)
 
 
 @app.command()
 @click.option("--quick", is_flag=True, help="Small sizes and few seeds: minutes instead of hours.")
 @click.option("--rows", default=None, help="Some rows only, like 1,4,6.")
-@click.option("--out", default=None, type=click.Path(dir_okay=False), help="Keep measurements there, to go on later.")
+@click.option("--out", default=None, callback=_book, help="Keep measurements there, to go on later.", metavar="FILE")
 @click.option("--workers", default=None, type=click.IntRange(min=1), help="Processes.  [default: one per processor]")
-@click.option("--plot", default=None, type=click.Path(dir_okay=False, writable=True), help="Also draw it, to a file.")
+@click.option("--plot", default=None, callback=_picture, help="Also draw it, to a file.", metavar="FILE")
 @seed
 @as_json
 def table1(
@@ -335,18 +395,18 @@ def table1(
             workers=workers,
             progress=lambda done, total, what: show(done, f"last: {what}"),
         )
-    if plot is not None:
-        from tensorplan.report.figures import table1_figure
-
-        table1_figure(result, plot)
     if as_json:
         print_json(result.as_json())
     else:
         from tensorplan.report.tables import table1_table
 
-        console().print(table1_table(result))
+        print_table(table1_table(result))
+    if plot is not None:
+        from tensorplan.report.figures import table1_figure
+
+        table1_figure(result, plot)
     if result.stopped is not None:
-        click.echo("interrupted: the table shows what was measured until then", err=True)
+        say("interrupted: the table shows what was measured until then", err=True)
     return DONE if result.agrees and result.stopped is None else FAILED
 
 
@@ -357,7 +417,7 @@ def table1(
 @click.option("--engine", default="local", show_default=True, type=click.Choice(["local", "ray"]), help="Where to run.")
 @click.option("--workers", default=None, type=click.IntRange(min=1), help="Units at a time.  [default: processors]")
 @click.option("--address", default=None, help="Of a running Ray cluster.")
-@click.option("--export", default=None, type=click.Path(dir_okay=False), help="Write the rows to .csv or .parquet.")
+@click.option("--export", default=None, callback=_export, help="Write the rows to .csv or .parquet.", metavar="FILE")
 @as_json
 def sweep(
     file: str,
@@ -385,15 +445,15 @@ def sweep(
         store = run_sweep(suite, out, engine=engine, workers=workers, address=address, resume=resume, progress=tell)
     with store:
         rows = store.rows()
-        if export is not None:
-            store.export(export)
         if as_json:
             print_json({"folder": out, "stopped": store.stopped, "rows": rows})
         else:
             from tensorplan.lab.statistics import standings
 
-            console().print(standings_table(standings(rows), len(rows)))
+            print_table(standings_table(standings(rows), len(rows)))
         _say_why(list(dict.fromkeys(row.note for row in rows if row.note is not None)))
+        if export is not None:
+            store.export(export)
         if store.stopped:
             return complain(
                 f"interrupted; what is finished is kept: tensorplan sweep {file} --out {out} --resume", FAILED
@@ -403,17 +463,20 @@ def sweep(
 
 @app.command()
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
-@click.option("--out", default=None, type=click.Path(dir_okay=False), help="The page.  [default: DIR/report.html]")
+@click.option("--out", default=None, callback=_file, help="The page.  [default: DIR/report.html]", metavar="FILE")
 @as_json
 def report(folder: str, out: str | None, as_json: bool) -> int:
     """Write one page on a sweep: tables, pictures, every run; it needs no network."""
     from pathlib import Path
 
+    from tensorplan.lab.outputs import check_output
     from tensorplan.lab.store import Store
     from tensorplan.report.page import write_report
 
     with Store.open(folder) as store:
-        path = write_report(store, out or Path(folder) / "report.html")
+        page = out or Path(folder) / "report.html"
+        check_output(page)
+        path = write_report(store, page)
         if as_json:
             from tensorplan.lab.statistics import comparisons, standings
 
@@ -421,13 +484,13 @@ def report(folder: str, out: str | None, as_json: bool) -> int:
             numbers = {"standings": standings(rows), "comparisons": comparisons(rows)}
             print_json({"report": str(path), "runs": len(rows), **numbers})
         else:
-            click.echo(str(path))
+            say(str(path))
     return DONE
 
 
 @app.command()
 @click.argument("problem")
-@click.option("--out", default=None, type=click.Path(dir_okay=False, writable=True), help="Where to write the page.")
+@click.option("--out", default=None, callback=_file, help="Where to write the page.", metavar="FILE")
 @click.option("--delta", default=None, type=float, help="The loss to aim for.")
 @seed
 @as_json
@@ -450,13 +513,15 @@ def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json
             if error.run is None or not error.run.episodes:
                 raise
             played, refuted = error.run, error
+    if not played.episodes:
+        raise KeyboardInterrupt  # before the first query: there is nothing to show
     recorded = played.episodes[0].trace
+    if as_json:
+        print_json({"problem": task.name, "planner": played.planner, "seed": seed, "trace": recorded})
     if out is not None:
         path = write_trace_page(task.name, recorded, out)
         n = len(recorded.iterations)
-        click.echo(f"{n} step{'' if n == 1 else 's'}: {path.resolve().as_uri()}", err=True)
-    if as_json:
-        print_json({"problem": task.name, "planner": played.planner, "seed": seed, "trace": recorded})
+        say(f"{n} step{'' if n == 1 else 's'}: {path.resolve().as_uri()}", err=True)
     if refuted is not None:
         raise refuted
     return interrupted() if played.interrupted else DONE
@@ -486,7 +551,7 @@ def diagnose(env: str, values: str | None, budget: int, seed: int, as_json: bool
     else:
         from tensorplan.report.tables import diagnosis_table
 
-        console().print(diagnosis_table(result))
+        print_table(diagnosis_table(result))
     return interrupted() if result.interrupted else DONE
 
 
@@ -503,6 +568,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     from tensorplan.errors import TensorplanError
 
+    speak_any_language()
     log = logging.getLogger("tensorplan")
     log.setLevel(logging.INFO)
     log.handlers = [Talk()]
@@ -550,13 +616,13 @@ def _warm_up() -> None:
     """Load the optimiser; say so where it must be compiled first."""
     from threading import Timer
 
-    from tensorplan.optimism import Program, solve
+    from tensorplan.optimism import Program, Search
 
-    note = Timer(3.0, lambda: click.echo("compiling the optimiser, half a minute, this once", err=True))
+    note = Timer(3.0, lambda: say("compiling the optimiser, half a minute, this once", err=True))
     note.daemon = True
     note.start()
     try:
-        solve(Program([1.0], 1.0))
+        Search(Program([1.0], 1.0)).solve()  # not optimism.solve, which takes Ctrl-C for the end of a search
     finally:
         note.cancel()
 
@@ -583,9 +649,9 @@ def _episode_row(episode: Episode, optimal: float | None) -> dict[str, Any]:
 
 
 def _write_traces(path: str, played: Run) -> None:
+    from tensorplan.lab.outputs import write_output
     from tensorplan.lab.plain import plain
 
     data = {"problem": played.problem, "planner": played.planner, "seed": played.seed}
     traces = [episode.trace for episode in played.episodes]
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(plain({**data, "episodes": traces}), file, allow_nan=False)
+    write_output(path, json.dumps(plain({**data, "episodes": traces}), allow_nan=False))

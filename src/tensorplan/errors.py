@@ -97,7 +97,8 @@ def raised(error: BaseException) -> str:
 
 def shortened(text: str, most: int) -> str:
     """The text on one line, its middle left out where it is too long, and only characters that can be written."""
-    line = " ".join(str(text).encode("utf-8", "backslashreplace").decode("utf-8").splitlines())
+    written = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
+    line = " ".join(part.strip() for part in written.splitlines() if part.strip())
     if len(line) <= most:
         return line
     head = (most - 5) * 2 // 3

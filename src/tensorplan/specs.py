@@ -10,9 +10,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tensorplan.errors import BadInput, Refused, shown
+from tensorplan.errors import BadInput, Refused, TensorplanError, raised, shown
 
 T = TypeVar("T")
+
+HUGE = 10**9
+"""A parameter beyond this is to blame where NumPy cannot make an array, whose complaint is a plain ValueError."""
 
 
 def parse(spec: str) -> tuple[str, str, dict[str, Any]]:
@@ -24,6 +27,8 @@ def parse(spec: str) -> tuple[str, str, dict[str, Any]]:
         key, equals, text = option.partition("=")
         if not equals or not key:
             raise BadInput(f"{spec!r}: expected key=value after ':', got {option!r}")
+        if key.strip() in params:
+            raise BadInput(f"{spec!r}: {key.strip()!r} is given twice")
         params[key.strip()] = literal(text.strip())
     return name.strip(), size.strip(), params
 
@@ -56,7 +61,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def call(name: str, build: Callable[..., T], params: Mapping[str, Any]) -> T:
-    """``build(**params)``, with a clear sentence for a parameter that is unknown or missing."""
+    """``build(**params)``, with a clear sentence for a parameter that is unknown, missing or too large."""
     takes = inspect.signature(build).parameters
     rest = [key for key, parameter in takes.items() if parameter.kind is parameter.VAR_KEYWORD]
     for key in params:
@@ -65,7 +70,14 @@ def call(name: str, build: Callable[..., T], params: Mapping[str, Any]) -> T:
     for key, parameter in takes.items():
         if parameter.default is parameter.empty and key not in params and key not in rest:
             raise BadInput(f"{name!r} needs the parameter {key!r}")
-    return build(**params)
+    try:
+        return build(**params)
+    except (MemoryError, OverflowError, ValueError) as error:
+        huge = [key for key, value in params.items() if isinstance(value, int) and abs(value) > HUGE]
+        if isinstance(error, TensorplanError) or (isinstance(error, ValueError) and not huge):
+            raise
+        blame = f" with {huge[0]}={shown(params[huge[0]], 20)}" if huge else ""
+        raise BadInput(f"{name!r} is too large{blame}: {raised(error).removeprefix('raised ')}") from None
 
 
 def whole(name: str, value: Any, low: int, high: int | None = None) -> int:

@@ -109,6 +109,64 @@ def test_a_newer_database_is_refused_and_untouched(tmp_path):
     assert {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in tmp_path.iterdir()} == before
 
 
+def older(folder):
+    """A store as the first version wrote it, with the rows of this file."""
+    with Store.create(folder, SUITE) as store:
+        for row in rows():
+            store.add(row)
+    connection = sqlite3.connect(folder / NAME)
+    connection.execute("ALTER TABLE runs DROP COLUMN output")
+    connection.execute("PRAGMA user_version = 1")
+    connection.commit()
+    connection.close()
+
+
+def test_a_database_of_the_first_version_is_read_and_grows(tmp_path):
+    older(tmp_path)
+    with Store.open(tmp_path) as store:
+        assert store.rows() == rows()
+    talkative = replace(rows()[0], output="hello")
+    with Store.create(tmp_path, SUITE, grow=True) as store:
+        assert store.rows() == rows()
+        store.add(talkative)
+    with Store.open(tmp_path) as store:
+        assert store.rows() == [talkative, *rows()[1:]]
+        assert store._connection.execute("PRAGMA user_version").fetchone() == (SCHEMA,)
+
+
+def awkward():
+    """Rows with what SQLite has no place for."""
+    first, second = rows()[:2]
+    return [
+        replace(first, seed=2**63, horizon=10**30, output="a\0b\x1b[1m\n"),
+        replace(second, seed=2**64 + 1, error="caf\udce9", output="\ud800"),
+    ]
+
+
+def test_large_numbers_come_back_and_text_is_made_writable(tmp_path):
+    with Store.create(tmp_path, SUITE) as store:
+        for row in awkward():
+            store.add(row)
+    first, second = awkward()
+    with Store.open(tmp_path) as store:
+        assert store.rows() == [first, replace(second, error=r"caf\udce9", output=r"\ud800")]
+        path = store.export(tmp_path / "out.csv")
+    with path.open(newline="", encoding="utf-8") as file:
+        seeds = [line["seed"] for line in csv.DictReader(file)]
+    assert seeds == [str(2**63), str(2**64 + 1)]
+
+
+def test_large_numbers_in_parquet_are_text(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with Store.create(tmp_path, SUITE) as store:
+        for row in awkward():
+            store.add(row)
+        table = parquet.read_table(store.export(tmp_path / "out.parquet")).to_pydict()
+    assert table["seed"] == [str(2**63), str(2**64 + 1)]
+    assert table["horizon"] == [str(10**30), None]
+    assert table["attempts"] == [1, 1]
+
+
 def test_folders_that_hold_no_sweep(tmp_path):
     with pytest.raises(BadInput, match="holds no sweep"):
         Store.open(tmp_path)
@@ -227,7 +285,7 @@ def test_export_says_what_it_cannot(tmp_path, monkeypatch):
     with Store.create(tmp_path, SUITE) as store:
         with pytest.raises(BadInput, match=r"must end in \.csv or \.parquet"):
             store.export(tmp_path / "out.xls")
-        with pytest.raises(StoreError, match="No such file or directory"):
+        with pytest.raises(BadInput, match=r"out\.csv': its folder does not exist"):
             store.export(tmp_path / "nowhere" / "out.csv")
         monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
         with pytest.raises(BadInput, match=r"pip install 'tensorplan\[parquet\]'"):

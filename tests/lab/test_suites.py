@@ -67,6 +67,8 @@ def test_grids_are_all_combinations(read):
         ("planners: [uct: fast]\n", 1, "expected the parameters of 'uct' as {key: value}"),
         ("planners: [uct: {simulations: {a: 1}}]\n", 1, "simulations must be a number, a word, or a list"),
         ("hanoi/3", 1, "a suite is a list of 'key: value'"),
+        ("seeds: 2001-99-99\n", 1, "cannot read '2001-99-99' as a number or a date"),
+        ("seeds: [1, " + "9" * 5000 + "]\n", 1, "cannot read an entry of this list as a number or a date"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(read, text, line, sentence):
@@ -84,6 +86,8 @@ def test_files_that_are_none(read, tmp_path):
         Suite.read(tmp_path)
     with pytest.raises(BadInput, match="a suite is a list"):
         read("")
+    with pytest.raises(BadInput, match="nested too deeply"):
+        read("problems: " + "[" * 3000 + "]" * 3000)
     with pytest.raises(BadInput, match="'seeds' is missing"):
         read("problems: hanoi/3\nplanners: uct\n")
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00\x01\x02")

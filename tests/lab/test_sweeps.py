@@ -129,6 +129,29 @@ def test_traces_lie_beside(tmp_path):
     assert data["episodes"][0]["iterations"][-1]["upper"] == pytest.approx(planned.upper)
 
 
+def foreign(unit, built):
+    """A simulator that says what no database can write down."""
+    raise RuntimeError(os.fsdecode(b"caf\xe9"))
+
+
+def test_an_error_in_no_known_writing_does_not_end_the_sweep(tmp_path):
+    suite = Suite(("hanoi/3",), ("random",), (0, 1))
+    with sweep(suite, tmp_path, engine=Inline(foreign)) as store:
+        assert [row.error for row in store.rows()] == [r"RuntimeError: caf\udce9"] * 2
+    with sweep(replace(suite, retries=1), tmp_path, engine=Inline(), resume=True) as store:
+        assert [row.status for row in store.rows()] == ["done"] * 2
+
+
+def test_seeds_of_any_size(tmp_path):
+    seeds = (2**63 - 1, 2**63, 3**200)
+    suite = Suite(("hanoi/3", "layered/2x3:states=10"), ("random",), seeds)
+    with sweep(suite, tmp_path, engine=Inline()) as store:
+        first = store.rows()
+    assert [(row.seed, row.status) for row in first] == [(seed, "done") for _ in range(2) for seed in seeds]
+    with sweep(suite, tmp_path, engine=Inline(), resume=True) as store:
+        assert store.rows() == first
+
+
 def test_ctrl_c_keeps_what_is_finished(tmp_path, undisturbed):
     def interrupt(progress):
         if progress.done == 5:
@@ -184,6 +207,10 @@ sweep(Suite.read(sys.argv[1]), sys.argv[2], workers=2, resume=True)
 """
 
 
+MARK = "TENSORPLAN_TEST_SWEEP"
+"""An environment variable by which the processes of a sweep are found, each of which is in a group of its own."""
+
+
 def start(folder):
     """A sweep in a process group of its own."""
     file = Path(folder) / "suite.yaml"
@@ -191,7 +218,8 @@ def start(folder):
         given = f"problems: {json.dumps(SUITE.problems)}\nplanners: {json.dumps(SUITE.planners)}\nseeds: 3\n"
         file.write_text(given, encoding="utf-8")
     command = [sys.executable, "-c", SWEEP, str(file), str(Path(folder) / "out")]
-    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+    marked = {**os.environ, MARK: str(folder)}
+    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True, env=marked)
 
 
 def held(folder):
@@ -203,16 +231,18 @@ def held(folder):
         return {}
 
 
-def gone(group):
-    """Whether no process of the group is left."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return True
-    return False
+def processes(folder):
+    """The processes of the sweep in a folder, its workers included."""
+    mark = f"{MARK}={folder}".encode()
+    found = []
+    for about in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in about.read_bytes().split(b"\0"):
+                found.append(int(about.parent.name))
+    return found
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing(tmp_path, undisturbed):
     dice = random.Random(0)
     kept = {}
@@ -224,8 +254,9 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing(tmp_path, undis
                 time.sleep(0.005)
         time.sleep(dice.uniform(0.0, 0.05 if attempt % 3 else 1.5))
         if attempt % 2:
-            with suppress(ProcessLookupError):  # it may be through
-                os.killpg(process.pid, signal.SIGKILL)  # everything at once, as a power cut
+            for pid in processes(tmp_path):  # everything at once, as a power cut
+                with suppress(ProcessLookupError):  # it may be through
+                    os.kill(pid, signal.SIGKILL)
         else:
             process.kill()  # the parent alone: the workers notice
         process.communicate()
@@ -239,9 +270,9 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing(tmp_path, undis
         assert kept.items() <= store.found().items()
         assert timeless(store) == undisturbed
     end = time.monotonic() + 5
-    while not gone(process.pid) and time.monotonic() < end:
+    while processes(tmp_path) and time.monotonic() < end:
         time.sleep(0.05)
-    assert gone(process.pid)
+    assert processes(tmp_path) == []
 
 
 def slow(unit, built):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -99,6 +102,9 @@ BAD = {
     "grid/5xa": "a side of the grid must be a whole number >= 1, got 'a'",
     "grid:sides=2.5": "a side of the grid must be a whole number >= 1, got 2.5",
     "grid:sides=none": "a side of the grid must be a whole number >= 1, got None",
+    "hanoi/3:disks=3": "'hanoi/3:disks=3': 'disks' is given twice, behind the slash and behind the colon",
+    "layered/4x10:eta=0:eta=0": "'layered/4x10:eta=0:eta=0': 'eta' is given twice",
+    "gym/Taxi-v4:features=poly1:env=x": None,
     "two\nlines/3": None,
     "hanoi/3:two\nlines=1": None,
 }
@@ -110,6 +116,19 @@ def test_bad_names_are_one_clear_sentence(spec):
         make(spec)
     assert "\n" not in str(info.value)
     assert BAD[spec] is None or str(info.value) == BAD[spec]
+
+
+ODD = ("x", "", "-1", "0", "1.5", "nan", "none", "true", "probe", "[0, 1]")
+"""Values that few parameters can have."""
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOG if name != "gym"])
+def test_any_value_of_any_parameter_builds_or_is_refused(name):
+    entry = CATALOG[name]
+    for key in [*inspect.signature(entry.build).parameters, "name", "self", "callback"]:
+        for value in ODD:
+            with contextlib.suppress(BadInput):
+                instance(f"{entry.example}:{key}={value}", 0)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

@@ -158,6 +158,14 @@ def test_the_catalog_names_environments():
     assert tp.make("gym/FrozenLake-v1:features=realizing3:is_slippery=false", seed=4).dimension == 3
     with pytest.raises(tp.BadInput, match="'gym' needs the parameter 'features'"):
         tp.make("gym/CliffWalking-v1")
+    for option, sentence in (
+        ("name=x", "'gym' has no parameter 'name'"),
+        ("name=none", "'gym' has no parameter 'name'"),
+        ("reward_range=3", "reward_range must be probe, or from Python a pair"),
+        ("get_state=3:set_state=4", "get_state must be a function, got 3"),
+    ):
+        with pytest.raises(tp.BadInput, match=sentence):
+            tp.make(f"gym/CliffWalking-v1:features=poly2:{option}")
 
 
 # -------------------------------------------------------------------------------------------- wrappers

@@ -234,6 +234,20 @@ def test_all_failed(tmp_path):
     assert "<figure>" not in page
 
 
+def test_what_failed_runs_printed_is_there_to_be_opened(tmp_path):
+    rows = filled(tmp_path).rows()
+    rows[0] = replace(rows[0], status="failed", error="Oh.", output=f"Segmentation fault {EVIL}")
+    rows[1] = replace(rows[1], output="of no interest")
+    page = report(Stand(rows), tmp_path)
+    assert ("pre", f"Segmentation fault {EVIL}") in Reader(page).texts
+    assert "of no interest" not in page
+
+
+def test_seeds_keep_all_their_digits(tmp_path):
+    page = report(filled(tmp_path, seed=2**64 + 1), tmp_path)
+    assert rows_of(page)[0]["seed"] == str(2**64 + 1)
+
+
 def test_what_is_left_out_is_said(tmp_path):
     store = filled(tmp_path)
     unknown = {"optimal": None, "regret": None}
@@ -293,9 +307,9 @@ def test_ten_thousand_runs_stay_below_ten_megabytes(tmp_path):
 
 def test_where_it_cannot_be_written(tmp_path):
     store = filled(tmp_path)
-    with pytest.raises(tp.BadInput, match=r"cannot write the report '.*nowhere/x\.html': No such file or directory"):
+    with pytest.raises(tp.BadInput, match=r"cannot write to '.*nowhere/x\.html': its folder does not exist"):
         write_report(store, tmp_path / "nowhere" / "x.html")
-    with pytest.raises(tp.BadInput, match=r"cannot write the report '.*': Is a directory"):
+    with pytest.raises(tp.BadInput, match=r"cannot write to '.*': it is a folder"):
         write_report(store, tmp_path)
 
 

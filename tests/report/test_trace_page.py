@@ -318,6 +318,6 @@ def test_long_runs_stay_small():
 def test_nothing_to_show(hanoi, tmp_path):
     with pytest.raises(BadInput, match="holds no iteration"):
         trace_page("hanoi/4", replace(hanoi, iterations=()))
-    with pytest.raises(BadInput, match="cannot be written"):
+    with pytest.raises(BadInput, match="cannot write to"):
         write_trace_page("hanoi/4", hanoi, tmp_path / "missing" / "x.html")
     assert write_trace_page("hanoi/4", hanoi, tmp_path / "x.html").read_text("utf-8") == trace_page("hanoi/4", hanoi)

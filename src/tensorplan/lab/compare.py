@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorplan.core import Episode
+from tensorplan.core import Episode, Planner, Problem
 from tensorplan.errors import BadInput, NotRealizable, Refused, TensorplanError
 from tensorplan.intervals import Interval
 from tensorplan.lab.plain import plain
@@ -108,31 +108,37 @@ def compare(
         return Comparison(problem, tuple(rows), stopped, error, tuple(notes))
 
     total = whole("seeds", seeds, 1) * len(names)
-    for number in range(seed, seed + seeds):
-        featured = instance(problem, number)
-        for name, planner in configs.items():
-            if progress is not None:
-                progress(rows, total, name)
-            try:
-                played = run(featured, planner, seed=number, budget=budget, max_steps=max_steps)
-            except NotRealizable as error:
-                if error.run is None:
-                    raise
-                played = error.run
-            except TensorplanError as error:
-                return outcome(str(error), error)
-            if played.interrupted:
-                return outcome("interrupted")
-            (episode,) = played.episodes
-            try:  # after the run: what an oracle found out is known then
-                optimal = exact_solution(featured).value(episode.start, 0)
-            except Refused as refusal:
-                optimal = None
-                notes[str(refusal)] = None
-            except TensorplanError as error:
-                return outcome(str(error), error)
-            rows.append(_row(problem, name, number, optimal, episode, featured.unmetered))
+    try:
+        for number in range(seed, seed + seeds):
+            featured = instance(problem, number)
+            for name, planner in configs.items():
+                if progress is not None:
+                    progress(rows, total, name)
+                episode = _played(featured, planner, number, budget, max_steps)
+                try:  # after the run: what an oracle found out is known then
+                    optimal = exact_solution(featured).value(episode.start, 0)
+                except Refused as refusal:
+                    optimal = None
+                    notes[str(refusal)] = None
+                rows.append(_row(problem, name, number, optimal, episode, featured.unmetered))
+    except TensorplanError as error:
+        return outcome(str(error), error)
+    except KeyboardInterrupt:
+        return outcome("interrupted")
     return outcome()
+
+
+def _played(problem: Problem, planner: Planner, seed: int, budget: int | None, max_steps: int) -> Episode:
+    """One episode; KeyboardInterrupt where Ctrl-C has cut it short."""
+    try:
+        played = run(problem, planner, seed=seed, budget=budget, max_steps=max_steps)
+    except NotRealizable as error:
+        if error.run is None:
+            raise
+        played = error.run
+    if played.interrupted or not played.episodes:
+        raise KeyboardInterrupt
+    return played.episodes[0]
 
 
 def _row(problem: str, planner: str, seed: int, optimal: float | None, episode: Episode, unmetered: int) -> Row:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tensorplan.errors import BadInput
@@ -19,6 +21,9 @@ from tensorplan.specs import lookup, whole
 
 ROUNDS = 9
 """K of the MDPs that planners play, the least of the paper's construction."""
+
+PLAYERS = ("tensorplan", "uct")
+"""The planners that play them."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class Hardness:
 
     costs: tuple[Cost, ...]
     attempts: tuple[Attempt, ...]
+    missing: tuple[str, ...] = ()
+    """What Ctrl-C left unmeasured, in words."""
 
     @property
     def growth(self) -> list[Rate]:
@@ -74,34 +81,41 @@ def hardness(
 ) -> Hardness:
     """The cost of each strategy at each p, with K = ``rounds`` (p unless given), and of planners for p = 2, 3, 4.
 
-    ``progress(done, total, what)`` is called before each measurement.
+    ``progress(done, total, what)`` is called before each measurement.  Ctrl-C ends it with those that are finished.
     """
     sizes = [whole("p", p, 2) for p in sizes]
     if not sizes:
         raise BadInput("give at least one p")
     for name in strategies:
         lookup("strategy", name, STRATEGIES)
-    tried = [("tensorplan", p) for p in (2, 3, 4)] + [("uct", p) for p in (2, 3, 4)] if planners else []
-    total, done = len(sizes) * len(strategies) + len(tried), 0
-    costs, attempts = [], []
-    for p in sizes:
-        for name in strategies:
+    games = range(seed, seed + whole("seeds", seeds, 1))
+    todo: dict[str, Callable[[], Cost | Attempt]] = {
+        f"{name} at p = {p}": partial(cost, name, p, rounds or p, games) for p in sizes for name in strategies
+    }
+    if planners:
+        todo |= {
+            f"{name} on hard/{p}x{ROUNDS}": partial(_attempt, name, p, seed) for name in PLAYERS for p in (2, 3, 4)
+        }
+    found: list[Cost | Attempt] = []
+    with suppress(KeyboardInterrupt):
+        for what, measure in todo.items():
             if progress is not None:
-                progress(done, total, f"{name} at p = {p}")
-            costs.append(cost(name, p, rounds or p, range(seed, seed + whole("seeds", seeds, 1))))
-            done += 1
-    for planner, p in tried:
-        if progress is not None:
-            progress(done, total, f"{planner} on hard/{p}x{ROUNDS}")
-        attempts.append(_attempt(planner, p, seed))
-        done += 1
-    return Hardness(tuple(costs), tuple(attempts))
+                progress(len(found), len(todo), what)
+            found.append(measure())
+    return Hardness(
+        tuple(x for x in found if isinstance(x, Cost)),
+        tuple(x for x in found if isinstance(x, Attempt)),
+        tuple(todo)[len(found) :],
+    )
 
 
 def _attempt(planner: str, p: int, seed: int) -> Attempt:
     problem = make("hard", p=p, K=ROUNDS, kind="v", features="reduced", noise=False, seed=seed)
     config: Any = TensorPlan(trace=True) if planner == "tensorplan" else UCT()
-    (episode,) = run(problem, config, seed=seed).episodes
+    played = run(problem, config, seed=seed)
+    if played.interrupted or not played.episodes:
+        raise KeyboardInterrupt
+    (episode,) = played.episodes
     trace = episode.trace
     return Attempt(
         planner=planner,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tensorplan.core import Problem
@@ -35,15 +36,22 @@ class Need:
 
 
 def measured_needs(constants: Constants, seed: int = 0) -> list[Need]:
-    """Episodes of the modes that can be run, on random layered problems with the A, d, H, δ and B of the constants."""
-    needs = []
-    for mode, what, branching, noise in KINDS:
-        problem = _problem(constants, branching, noise, seed)
-        (episode,) = run(problem, TensorPlan(mode=mode, delta=constants.delta), seed=seed).episodes
-        certificate = episode.certificate
-        assert certificate is not None
-        loss = problem.optimal_value(episode.start) - certificate.lower
-        needs.append(Need(mode, what, episode.total_queries, loss, certificate.gap))
+    """Episodes of the modes that can be run, on random layered problems with the A, d, H, δ and B of the constants.
+
+    There is one for each of :data:`KINDS`, in that order; Ctrl-C ends it with those that are finished.
+    """
+    needs: list[Need] = []
+    with suppress(KeyboardInterrupt):
+        for mode, what, branching, noise in KINDS:
+            problem = _problem(constants, branching, noise, seed)
+            played = run(problem, TensorPlan(mode=mode, delta=constants.delta), seed=seed)
+            if played.interrupted or not played.episodes:
+                break
+            (episode,) = played.episodes
+            certificate = episode.certificate
+            assert certificate is not None
+            loss = problem.optimal_value(episode.start) - certificate.lower
+            needs.append(Need(mode, what, episode.total_queries, loss, certificate.gap))
     return needs
 
 

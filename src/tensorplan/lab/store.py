@@ -4,8 +4,10 @@
     DIR/traces/ID.json    written in full and renamed before the row that names it
 
 Only the process that sweeps writes.  Others may read meanwhile.  The schema has a number (``PRAGMA user_version``);
-a database with a greater one is refused before SQLite opens it, and one with a lesser one gets the new columns when a
-sweep goes on in it.
+a database with a greater one is refused before SQLite opens it, and one with a lesser one is read as it is and gets the
+new columns when a sweep goes on in it.
+
+Numbers have 64 bits in SQLite.  A whole number that needs more, as a seed may, is stored as hexadecimal text.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorplan.errors import BadInput, TensorplanError
+from tensorplan.lab.outputs import check_output
 from tensorplan.lab.suites import Suite
 
 SCHEMA = 2
@@ -76,6 +79,8 @@ class RunRow:
     """Of all episodes."""
     trace: str | None = None
     """The name of a file in DIR/traces."""
+    output: str | None = None
+    """The end of what the unit printed, on stdout and stderr alike."""
     unmetered: int | None = None
     """Steps of the simulator that no planner asked for: to try an environment out, to list its states."""
     note: str | None = None
@@ -90,6 +95,10 @@ class RunRow:
 COLUMNS = tuple(f.name for f in fields(RunRow))
 KINDS = {"str": "TEXT", "int": "INTEGER", "float": "REAL"}
 _TYPED = {f.name: f'"{f.name}" {KINDS[str(f.type).removesuffix(" | None")]}' for f in fields(RunRow)}
+WHOLE = {f.name for f in fields(RunRow) if str(f.type).startswith("int")}
+"""The columns of whole numbers."""
+LARGEST = 2**63 - 1
+"""The largest whole number that SQLite and Parquet have a place for."""
 _TABLES = (
     "CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     f"CREATE TABLE runs ({', '.join(_TYPED.values())}, PRIMARY KEY (id))",
@@ -196,7 +205,7 @@ class Store:
         with _speaking(self.folder / NAME):
             columns = self._columns()
             rows = self._connection.execute(f"SELECT {', '.join(columns)} FROM runs").fetchall()
-        return {row[0]: RunRow(**dict(zip(columns, row, strict=True))) for row in rows}
+        return {row[0]: RunRow(**dict(zip(columns, map(_whole, columns, row), strict=True))) for row in rows}
 
     def _columns(self) -> list[str]:
         """The columns that there are: an older version of the tables has fewer."""
@@ -214,12 +223,10 @@ class Store:
 
     def export(self, path: str | Path) -> Path:
         """Write the runs to a file, ``.csv`` or ``.parquet`` (which needs the extra ``parquet``)."""
+        check_export(path)
         path = Path(path)
-        kinds = {".csv": _write_csv, ".parquet": _write_parquet}
-        if path.suffix.lower() not in kinds:
-            raise BadInput(f"cannot export to {str(path)!r}: the name must end in {' or '.join(kinds)}")
         with _speaking(path):
-            kinds[path.suffix.lower()](path, self.rows())
+            _EXPORTS[path.suffix.lower()](path, self.rows())
         return path
 
     # ------------------------------------------------------------------ writing
@@ -227,10 +234,9 @@ class Store:
     def add(self, row: RunRow) -> None:
         """Write a run, over an earlier attempt at it where there was one; it is on the disk on return."""
         marks = ", ".join("?" * len(COLUMNS))
+        values = [_storable(value) for value in astuple(row)]
         with _speaking(self.folder / NAME), self._transaction():
-            self._connection.execute(
-                f"INSERT OR REPLACE INTO runs ({', '.join(COLUMNS)}) VALUES ({marks})", astuple(row)
-            )
+            self._connection.execute(f"INSERT OR REPLACE INTO runs ({', '.join(COLUMNS)}) VALUES ({marks})", values)
 
     def write_trace(self, name: str, trace: Any) -> None:
         """Write a trace, plain data, to DIR/traces/name."""
@@ -282,6 +288,18 @@ def lock(folder: Path) -> Iterator[None]:
         yield
     finally:
         connection.close()
+
+
+def _storable(value: Any) -> Any:
+    """The value as SQLite can hold it: numbers of 64 bits, and text in UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    return hex(value) if isinstance(value, int) and not -LARGEST <= value <= LARGEST else value
+
+
+def _whole(column: str, value: Any) -> Any:
+    """What :func:`_storable` was given."""
+    return int(value, 16) if isinstance(value, str) and column in WHOLE else value
 
 
 def _connect(uri: str) -> sqlite3.Connection:
@@ -364,6 +382,16 @@ def _machine() -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------- export
 
 
+def check_export(path: str | Path) -> None:
+    """BadInput where runs cannot be exported to a file of that name; it may be asked before there are any."""
+    kind = Path(path).suffix.lower()
+    if kind not in _EXPORTS:
+        raise BadInput(f"cannot export to {str(path)!r}: the name must end in {' or '.join(_EXPORTS)}")
+    if kind == ".parquet":
+        _pyarrow()
+    check_output(path)
+
+
 def _write_csv(path: Path, rows: list[RunRow]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -372,11 +400,25 @@ def _write_csv(path: Path, rows: list[RunRow]) -> None:
 
 
 def _write_parquet(path: Path, rows: list[RunRow]) -> None:
+    pyarrow, parquet = _pyarrow()
+    kinds = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
+    schema = {f.name: kinds[KINDS[str(f.type).removesuffix(" | None")]] for f in fields(RunRow)}
+    table = [{name: _storable(value) for name, value in asdict(row).items()} for row in rows]
+    for name in WHOLE:
+        if any(isinstance(row[name], str) for row in table):  # too large for a column of numbers
+            schema[name] = pyarrow.string()
+            for row, told in zip(table, rows, strict=True):
+                row[name] = None if row[name] is None else str(getattr(told, name))
+    parquet.write_table(pyarrow.Table.from_pylist(table, pyarrow.schema(list(schema.items()))), path)
+
+
+def _pyarrow() -> tuple[Any, Any]:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise BadInput("Parquet needs pyarrow: pip install 'tensorplan[parquet]', or export to .csv") from None
-    kinds = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
-    schema = [(f.name, kinds[KINDS[str(f.type).removesuffix(" | None")]]) for f in fields(RunRow)]
-    parquet.write_table(pyarrow.Table.from_pylist([asdict(r) for r in rows], pyarrow.schema(schema)), path)
+    return pyarrow, parquet
+
+
+_EXPORTS = {".csv": _write_csv, ".parquet": _write_parquet}

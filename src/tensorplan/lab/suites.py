@@ -34,7 +34,7 @@ from typing import Any
 
 import yaml
 
-from tensorplan.errors import BadInput
+from tensorplan.errors import BadInput, shown
 from tensorplan.loop import MAX_STEPS
 from tensorplan.planners.registry import PLANNERS, make_planner
 from tensorplan.problems.catalog import CATALOG
@@ -82,7 +82,8 @@ class Suite:
     timeout: float | None = None
     """Seconds that a unit may take."""
     memory: float | None = None
-    """MB (10^6 bytes) of resident memory that the process of a unit may have, the 150 or so of Python included."""
+    """MB (10^6 bytes) of resident memory that the process of a unit and those that it starts may have together, the 150
+    or so of Python included."""
     retries: int = 0
     """How often a unit that failed is tried again."""
 
@@ -176,9 +177,9 @@ def _whole_if_equal(value: Any) -> Any:
 @lru_cache(maxsize=10_000)
 def _problem(spec: str) -> dict[str, Any]:
     """Everything that determines a problem but the seed that draws it, where the spec gives none."""
-    name, size, options = parse(spec)
+    name, *_ = parse(spec)
     entry = lookup("problem", name, CATALOG)
-    params = {**entry.defaults, **entry.sized(spec, size), **options}
+    params = entry.parameters(spec)
     complete = _complete(name, entry.build, params)
     if "seed" not in params:
         complete.pop("seed", None)
@@ -224,6 +225,8 @@ class _File:
             raise self._error(mark, f"this is not YAML: {error.problem or error.context}") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise BadInput(f"{path}: this is not YAML: {' '.join(str(error).split())}") from None
+        except RecursionError:
+            raise BadInput(f"{path}: this is not a suite: its lists are nested too deeply") from None
 
     def suite(self) -> Suite:
         names = [f.name for f in fields(Suite) if f.name != "_"]
@@ -301,6 +304,8 @@ class _File:
             value = self.loader.construct_object(node, deep=True)
         except yaml.MarkedYAMLError as error:
             raise self._error(node.start_mark, f"this cannot be read: {error.problem}") from None
+        except (ValueError, KeyError, AttributeError):  # PyYAML's own: a day with 25 hours, an int of 5,000 digits
+            raise self._error(node.start_mark, f"cannot read {_text(node)} as a number or a date") from None
         return literal(value) if isinstance(value, str) else value
 
     @staticmethod
@@ -312,6 +317,11 @@ class _File:
     def _error(self, mark: Any, sentence: str) -> BadInput:
         line = "" if mark is None else f", line {mark.line + 1}"
         return BadInput(f"{self.path}{line}: {sentence}")
+
+
+def _text(node: yaml.Node) -> str:
+    """What stands there, where that is one thing."""
+    return shown(node.value) if isinstance(node, yaml.ScalarNode) else "an entry of this list"
 
 
 def _seeds(value: Any) -> Iterable[int]:

@@ -253,6 +253,8 @@ def measure(unit: Unit) -> Point:
         if error.run is None:
             raise
         refuted, played = True, error.run
+    if played.interrupted or (not refuted and len(played.episodes) < family.episodes):
+        raise KeyboardInterrupt  # what it has asked until then is no measurement
     ended = all(e.complete for e in played.episodes) and len(scored.losses) == len(played.episodes)
     loss = float(np.mean(scored.losses)) if ended else float("inf")
     return Point(played.worst_call, loss, refuted, time.perf_counter() - began)
@@ -277,6 +279,9 @@ class Scored:
         return self._scored(policy)
 
     def _scored(self, policy: Policy) -> Policy:
+        certificate = getattr(policy, "certificate", None)
+        if certificate is not None and certificate.status == "interrupted":
+            raise KeyboardInterrupt  # which the planner has heard, and nobody else
         self.losses.append(0.0)
         return _ScoredPolicy(policy, self)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tensorplan.core import Planner, Problem
-from tensorplan.errors import NotRealizable, Refused
+from tensorplan.errors import LONGEST, NotRealizable, Refused, shortened
 from tensorplan.lab.plain import plain
 from tensorplan.lab.store import RunRow
 from tensorplan.lab.suites import Unit
@@ -35,7 +35,7 @@ class Result(NamedTuple):
 
 def failure(unit: Unit, status: str, error: str, facts: Facts) -> Result:
     """A unit that did not get to its end."""
-    sentence = " ".join(error.split())
+    sentence = shortened(" ".join(error.split()), LONGEST)
     return Result(RunRow(unit.id, unit.problem, unit.planner, unit.seed, status, sentence, **facts._asdict()))
 
 

@@ -50,6 +50,15 @@ class Entry:
             raise BadInput(f"{spec!r}: expected {'x'.join(self.size)} behind the slash, as in {self.example!r}")
         return dict(zip(self.size, values, strict=True))
 
+    def parameters(self, spec: str) -> dict[str, Any]:
+        """All that a spec of this family says, and the defaults of the family."""
+        _, size, options = parse(spec)
+        sized = self.sized(spec, size)
+        for key in sized:
+            if key in options:
+                raise BadInput(f"{spec!r}: {key!r} is given twice, behind the slash and behind the colon")
+        return {**self.defaults, **sized, **options}
+
 
 CATALOG: dict[str, Entry] = {
     "hanoi": Entry(hanoi, ("disks",), "hanoi/6", "Towers of Hanoi: d = disks, A = 3, 2^n - 1 steps"),
@@ -76,9 +85,9 @@ CATALOG: dict[str, Entry] = {
 
 def make(spec: str, **params: Any) -> Problem:
     """The problem of that name: ``make("hanoi/8")``, ``make("layered", actions=4, d=10, seed=1)``."""
-    name, size, options = parse(spec)
+    name, *_ = parse(spec)
     entry = lookup("problem", name, CATALOG)
-    return call(name, entry.build, {**entry.defaults, **entry.sized(spec, size), **options, **params})
+    return call(name, entry.build, {**entry.parameters(spec), **params})
 
 
 def instance(spec: str, seed: int) -> Problem:

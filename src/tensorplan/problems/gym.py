@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import Problem
-from tensorplan.errors import BadInput
+from tensorplan.errors import BadInput, shown
 from tensorplan.features import PointFeatures, resolve
 from tensorplan.problems.featurize import SLACK, featurize, reachable, realizing
 from tensorplan.problems.tabular import TabularMDP, solve_tabular
@@ -103,6 +103,14 @@ def from_gym(
 
 def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:
     """The environment of that id, for names such as ``gym/CliffWalking-v1:features=poly2``."""
+    if "name" in options:
+        raise BadInput("'gym' has no parameter 'name': its problems are named by what they are made of")
+    for key in ("get_state", "set_state"):
+        if options.get(key) is not None and not callable(options[key]):
+            raise BadInput(f"{key} must be a function, got {shown(options[key])}")
+    rewards = options.get("reward_range")
+    if isinstance(rewards, str | int | float) and rewards != "probe":
+        raise BadInput(f"reward_range must be probe, or from Python a pair (low, high), got {shown(rewards)}")
     given = {"features": features, **({"seed": seed} if seed else {}), **options}
     name = f"gym/{env}" + "".join(f":{key}={str(value).lower()}" for key, value in given.items())
     return from_gym(env, features=features, seed=seed, name=name, **options)

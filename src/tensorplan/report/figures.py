@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
-from tensorplan.errors import BadInput
+from tensorplan.errors import BadInput, shown
 from tensorplan.game import Cost
 from tensorplan.lab.hardness import Hardness
+from tensorplan.lab.outputs import check_output, write_output
 from tensorplan.lab.table1 import Curve, Table1
 from tensorplan.lab.table1_rows import Family
+
+KINDS = ("png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff", "eps", "ps", "svgz")
+"""What names of pictures may end in: all that matplotlib can draw without help of other programs."""
+
+
+def check_picture(path: str) -> None:
+    """BadInput where no picture can be drawn to a file of that name; it may be asked before there is anything."""
+    if _kind(path) not in KINDS:
+        raise BadInput(f"cannot draw to {shown(path)}: the name must end in one of {', '.join(KINDS)}")
+    _pyplot()
+    check_output(path)
 
 
 def hardness_figure(hardness: Hardness, path: str) -> None:
@@ -26,8 +40,7 @@ def hardness_figure(hardness: Hardness, path: str) -> None:
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
     figure.tight_layout()
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    _save(figure, path, 150)
 
 
 def table1_figure(table: Table1, path: str) -> None:
@@ -53,13 +66,13 @@ def table1_figure(table: Table1, path: str) -> None:
             axes.set_xticks(sizes, [str(size) for size in sizes], fontsize=7)
             axes.minorticks_off()
         axes.set_title(f"{row.number}. {row.members}, A: {row.actions}\n{marks[result.verdict]}", fontsize=9)
-        axes.legend(fontsize=6)
+        if axes.get_legend_handles_labels()[0]:  # a row of which nothing is measured has none
+            axes.legend(fontsize=6)
         axes.grid(alpha=0.3)
     for axes in grid[:, 0]:
         axes.set_ylabel("queries")
     figure.tight_layout()
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    _save(figure, path, 130)
 
 
 def _curve(axes: Any, curve: Curve, family: Family, decides: bool) -> None:
@@ -79,6 +92,19 @@ def _bounds(axes: Any, costs: Sequence[Cost]) -> None:
     axes.plot(sizes, [float(c.bound.guesses) for c in costs], "k:", label="$2^p/|W_{close}|$")
     axes.plot(sizes, [float(c.bound.sharp) or None for c in costs], "k--", label="forced, by the sharp count")
     axes.plot(sizes, [float(c.bound.forced) or None for c in costs], "k-", label="forced, by the theorem: 0.05 n")
+
+
+def _save(figure: Any, path: str, dots: int) -> None:
+    """Write the figure to its file, and let go of it."""
+    check_picture(path)
+    drawn = BytesIO()
+    figure.savefig(drawn, format=_kind(path), dpi=dots)
+    _pyplot().close(figure)
+    write_output(path, drawn.getvalue())
+
+
+def _kind(path: str) -> str:
+    return Path(path).suffix.lower().removeprefix(".")
 
 
 def _pyplot() -> Any:

@@ -22,8 +22,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from tensorplan.errors import BadInput
 from tensorplan.intervals import Interval
+from tensorplan.lab.outputs import write_output
 from tensorplan.lab.plain import plain
 from tensorplan.lab.statistics import (
     Standing,
@@ -48,21 +48,15 @@ FIELDS = (
 WORDS = ("problem", "planner", "status", "certificate", "error")
 """Fields that are numbers of entries in a list of texts."""
 SHOWN_FAILURES = 200
+EXACT = 2**53
+"""Whole numbers up to this are what they are in JavaScript."""
 SIZES = {"dimension": "d", "actions": "A", "horizon": "H"}
 
 
 def write_report(store: Store, path: str | Path) -> Path:
     """Write the page and give its path.  The file is complete or not there."""
     path = Path(path)
-    page = report(store, path.parent)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(page, encoding="utf-8", newline="\n")
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise BadInput(f"cannot write the report {str(path)!r}: {error.strerror}") from None
-    return path
+    return write_output(path, report(store, path.parent))
 
 
 def report(store: Store, beside: Path) -> str:
@@ -356,7 +350,8 @@ def _failures(sweep: _Sweep) -> Section | None:
     for (planner, status, sentence), rows in list(groups.items())[:SHOWN_FAILURES]:
         places = list(dict.fromkeys(row.problem for row in rows))
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-        lines.append([planner, sentence, status, f"{len(rows):,}", ", ".join(places[:3]) + more])
+        said_so = join([sentence, *(_output(row) for row in rows if row.output)][:2])
+        lines.append([planner, said_so, status, f"{len(rows):,}", ", ".join(places[:3]) + more])
     table = _table("Failures", ["planner", "what it said", "ended as", "runs", "problems"], lines, left=(0, 1, 2, 4))
     rest = len(groups) - len(lines)
     note = [tag("p", f"{rest:,} more kinds are in the table of all runs.", class_="note")] if rest else []
@@ -365,11 +360,17 @@ def _failures(sweep: _Sweep) -> Section | None:
     return "failures", "Failures", join([tag("p", heading), table, *note])
 
 
+def _output(row: RunRow) -> Markup:
+    """What a run printed, to be opened."""
+    whose = f"what {row.problem}, seed {row.seed}, printed"
+    return tag("details", tag("summary", whose), tag("pre", row.output))
+
+
 def _runs(store: Store, sweep: _Sweep, beside: Path) -> Section:
     words: dict[str, int] = {}
     lines = []
     for row in sweep.rows:
-        line = [_finite(getattr(row, name)) for name in FIELDS]
+        line = [_for_script(getattr(row, name)) for name in FIELDS]
         for name in WORDS:
             at = FIELDS.index(name)
             if line[at] is not None:
@@ -389,8 +390,10 @@ def _runs(store: Store, sweep: _Sweep, beside: Path) -> Section:
 # ------------------------------------------------------------------------------------------ pieces
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no infinities."""
+def _for_script(value: Any) -> Any:
+    """JSON has no infinities, and JavaScript rounds whole numbers beyond 2^53, which are sent as text."""
+    if isinstance(value, int) and abs(value) > EXACT:
+        return str(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

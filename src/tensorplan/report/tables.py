@@ -1,4 +1,4 @@
-"""Terminal tables that fit 80 columns."""
+"""Terminal tables that fit 80 columns; narrower ones are shown as lists."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.cells import cell_len
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be loaded
     from tensorplan.core import Certificate, Problem, Run
@@ -36,6 +37,32 @@ def _table(title: str, left: Sequence[str], right: Sequence[str], note: str | No
     for name in right:
         table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+FOLDED = 8
+"""Characters that a column of text must have to be readable, if it has as many."""
+
+
+def fitted(table: Table, width: int) -> Table:
+    """The table, or where numbers would be cut off at that width, a list of its rows, each a line per column."""
+    edges = 1 + 2 * len(table.columns)
+    if edges + sum(_needed(column) for column in table.columns) <= width:
+        return table
+    rows = _table(str(table.title or ""), ["", ""], [], None if table.caption is None else str(table.caption))
+    rows.show_header = False
+    for cells in zip(*(column.cells for column in table.columns), strict=True):
+        for column, cell in zip(table.columns, cells, strict=True):
+            if str(cell):
+                rows.add_row(str(column.header), cell)
+        rows.add_section()
+    return rows
+
+
+def _needed(column: Column) -> int:
+    """The least width of a column."""
+    texts = [str(column.header), *map(str, column.cells)]
+    longest = max(cell_len(line) for text in texts for line in text.splitlines() or [""])
+    return longest if column.no_wrap else min(longest, FOLDED)
 
 
 def number(x: float, digits: int = 4) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 
 from tensorplan.core import Array
 from tensorplan.errors import BadInput
+from tensorplan.lab.outputs import write_output
 from tensorplan.planners.trace import Disjunction, Failure, Iteration, Trace
 from tensorplan.report.sol_slice import Plane, convex_part, pieces, strips
 from tensorplan.report.trace_pictures import Pictures, pictures_of, state_of
@@ -42,12 +43,7 @@ def write_trace_page(problem: str, trace: Trace, path: str | Path, *, pictures: 
     ``pictures`` draw the states of the problem; puzzles of the catalog have their own, and other problems are drawn as
     a graph of the states that were visited, stage by stage.
     """
-    page = trace_page(problem, trace, pictures=pictures)
-    try:
-        Path(path).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"the page cannot be written to {str(path)!r}: {error.strerror}") from error
-    return Path(path)
+    return write_output(path, trace_page(problem, trace, pictures=pictures))
 
 
 def trace_page(problem: str, trace: Trace, *, pictures: Pictures | None = None) -> str:

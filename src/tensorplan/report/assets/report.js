@@ -45,6 +45,7 @@
 
   const show = (value, digits) => {
     if (value === null) return "–";
+    if (typeof value === "string") return value; // a whole number with more digits than JavaScript has
     if (Number.isInteger(value)) return value.toLocaleString("en");
     if (Math.abs(value) < 5e-10) return "0";
     const size = Math.abs(value);
