@@ -380,6 +380,10 @@ class Access(Protocol):
     def drew(self) -> bool:
         """Whether answers drew random numbers: where they are declared deterministic, a reason to ask them again."""
 
+    @property
+    def clipped(self) -> bool:
+        """Whether features were asked for at points outside of their frame, and gave those of the nearest point."""
+
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
         """The range of the return from ``stage`` on, with the problem's discount or another one."""
 

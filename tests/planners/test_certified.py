@@ -4,6 +4,7 @@ Statistical tests have fixed seeds and say what they would miss: ``too_many(n, p
 probability of at most 1e-6 where each fails with probability p or less.
 """
 
+import itertools
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -716,3 +717,61 @@ def test_a_billion_states_per_stage_are_no_more_than_fifty():
     assert episode.certificate.status == "certified"
     assert contains(episode.certificate, problem.optimal_value(0))
     assert episode.total_queries < 300_000
+
+
+class Safe:
+    """Five steps: action 0 pays 0.09 each time, action 1 pays 1 with probability 0.02."""
+
+    actions, horizon = 2, 5
+    deterministic_transitions = True
+
+    def start(self, rng):
+        return 0
+
+    def step(self, state, action, rng):
+        return 0.09 if action == 0 else float(rng.random() < 0.02), state + 1
+
+
+def test_returns_without_variance_that_exceed_the_bound_by_rounding_end_it():
+    """0.09 + 0.09 + .. is 0.44999999999999996 or 0.45: no number of episodes shows which side of the bound it is on."""
+    for bound in (1.0, 0.45):
+        problem = tp.Problem(Safe(), lambda state, stage: np.array([(5 - state) / 5, 0.0]), bound=bound)
+        for seed in range(3):
+            (episode,) = tp.run(problem, tp.TensorPlan(delta=0.2), seed=seed, budget=2**21).episodes
+            assert episode.certificate.status == "certified"
+            assert contains(episode.certificate, 0.45)
+            assert episode.total_queries < 200_000
+
+
+@pytest.mark.parametrize("seed", [14, 32, 45])
+def test_deterministic_problems_in_a_ball_that_values_just_reach_come_to_an_end(seed):
+    problem = tp.make("layered/4x10", seed=seed)
+    largest = max(problem.optimal_value(s, h) for h in range(problem.horizon) for s in problem.mdp.states(h))
+    try:
+        run = tp.run(replace(problem, bound=largest), tp.TensorPlan(mode="certified"), budget=2**20)
+    except tp.NotRealizable as refuted:
+        run = refuted.run
+    (episode,) = run.episodes
+    assert episode.total_queries < 10_000
+    assert contains(episode.certificate, problem.optimal_value(episode.start))
+
+
+def test_a_callback_that_stops_at_a_contradiction_gets_no_bracket_upside_down():
+    """Where features miss v* by a lot, stop at each iteration in turn: the brackets that are heard and the last one."""
+    refuted = 0
+    for seed, last in itertools.product(range(8), range(1, 7)):
+        problem = tp.make("layered-stochastic", actions=2, d=3, horizon=5, states=8, eta=1.0, seed=seed)
+        heard = []
+
+        def hear(iteration, heard=heard, last=last):
+            heard.append(iteration)
+            return len(heard) == last
+
+        try:
+            run = tp.run(problem, tp.TensorPlan(delta=0.25, callback=hear, budget=50_000), seed=seed)
+        except tp.NotRealizable as error:
+            run, refuted = error.run, refuted + 1
+        certificate = run.episodes[0].certificate
+        assert certificate.lower <= certificate.upper
+        assert all(i.lower <= i.upper for i in heard)
+    assert refuted >= 3

@@ -113,6 +113,11 @@ class DelayedAccess:
         """Whether answers that are declared deterministic drew random numbers."""
         return self._access.drew
 
+    @property
+    def clipped(self) -> bool:
+        """Whether features were asked for at points outside of their frame, and gave those of the nearest point."""
+        return self._access.clipped
+
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
         """The range of the return from ``stage`` on, which is that of M one step earlier."""
         return self._access.return_range(stage if self.horizon is None else max(stage - 1, 0), discount)

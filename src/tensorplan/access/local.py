@@ -30,6 +30,7 @@ from tensorplan.problems.simulate import (
     checked_reward,
     contradiction,
     draw_batch,
+    generators,
     retry,
     unpack,
     whole_action,
@@ -156,6 +157,7 @@ class LocalAccess:
         self._recall = cache and problem.deterministic
         self._ask = self._ask_memory if problem.deterministic_transitions else self._ask_simulator
         self.drew = not problem.deterministic
+        self._generators = generators(problem.mdp) if problem.deterministic else None
         self.identity = problem.identity
         self.root = self._admit(start, 0)
 
@@ -171,6 +173,12 @@ class LocalAccess:
     def remaining(self) -> float:
         """Queries left in the budget; ``inf`` without one."""
         return self._meter.remaining
+
+    @property
+    def clipped(self) -> bool:
+        """Whether features were asked for at points outside of their frame, and gave those of the nearest point."""
+        problem = self._problem
+        return any(getattr(where, "clipped", 0) for where in (problem.phi_v, problem.phi_q, problem.mdp))
 
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
         """The range of the return from ``stage`` on, with the problem's discount or another one."""
@@ -288,6 +296,7 @@ class LocalAccess:
             raise self._not_reached(node)
         state, stage = node._state, node._stage
         reward, following = self._ask_watched(state, stage, action)
+        self.drew = self.drew or self._generators != generators(self._problem.mdp)
         if self.deterministic_transitions:
             self._remember(state, stage, action, reward, following)
         return Outcome(reward, self._issue_next(following, stage))

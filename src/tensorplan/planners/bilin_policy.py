@@ -17,7 +17,7 @@ from tensorplan.planners.anytime import ended
 from tensorplan.planners.bilin_constants import BilinConstants, bilin_constants
 from tensorplan.planners.bilin_program import Hypotheses, Rollouts, greedy
 from tensorplan.planners.bilin_ucb import BiLinUCB
-from tensorplan.planners.challenge import ATTACK, DOUBTED, PILOT, doubts, find_path, find_rival
+from tensorplan.planners.challenge import ATTACK, DOUBTED, PILOT, doubts, find_path, find_rival, inconclusive
 from tensorplan.planners.claims import rounding_of, unfit_by_table, warn
 from tensorplan.planners.evaluation import Candidate, Evaluation, Player, Visits, key_of
 from tensorplan.planners.experience import Experience
@@ -121,7 +121,7 @@ class CertifiedPolicy(GreedyPolicy):
             self.hypotheses.demand(self.access.root, self.lower)
             return "refuted"
         unfit = any(unfit_by_table(self.access, 0.0, values) for values in ("v", "q"))
-        if status == "certified" and not self.queries.experience.paid and self.access.reward_range != (0.0, 0.0):
+        if status == "certified" and inconclusive(self.access, self.queries.experience):
             return "doubtful"
         return "limit" if status == "certified" and unfit else status
 

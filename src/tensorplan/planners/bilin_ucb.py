@@ -110,6 +110,8 @@ class BiLinUCB:
 class Session:
     """A BiLin-UCB with a memory, for episodes in one problem."""
 
+    access: ClassVar[str] = "global"
+
     def __init__(self, config: BiLinUCB) -> None:
         self.config = config
         self._problem = OneProblem()

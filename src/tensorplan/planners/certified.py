@@ -39,7 +39,7 @@ from tensorplan.errors import BudgetSpent, ProblemError
 from tensorplan.intervals import betting_upper_bound
 from tensorplan.optimism import Solution
 from tensorplan.planners.anytime import ended
-from tensorplan.planners.challenge import ATTACK, DOUBTED, PILOT, ROUNDS, doubts, find_rival
+from tensorplan.planners.challenge import ATTACK, DOUBTED, PILOT, ROUNDS, doubts, find_rival, inconclusive
 from tensorplan.planners.claims import (
     assumption,
     explained_gap,
@@ -193,7 +193,10 @@ class Planning:
         self.memory.recalls += 1
         visits, number = Visits(), self.memory.recalls
         self.player.play(self.best, PILOT, visits)
-        if betting_upper_bound(visits.returns, self.high, ALARM / (number * (number + 1))) < self.lower:
+        while visits.mean + 3 * visits.error < self.lower:  # as good as never, if all is as it was: be sure
+            if betting_upper_bound(visits.returns, self.high, ALARM / (number * (number + 1))) >= self.lower:
+                self.player.play(self.best, len(visits.returns), visits)
+                continue
             raise ProblemError(
                 f"problem {self.access.problem_name!r} has changed since an earlier episode: a policy that was shown "
                 f"to earn {self.lower:.4g} at least from this start state now earns {visits.mean:.4g} on average"
@@ -224,7 +227,7 @@ class Planning:
                 self._evaluate(self._freeze(theta))
             measured = [] if self._closed else self._measure(found, theta, visits)
             failures = [(estimate.place, estimate.violation(theta)) for estimate in measured]
-            self.watch.tell(found, self.upper, self.lower, visits.path, failures)
+            self.watch.tell(found, self._upper_bound, self.lower, visits.path, failures)
             if self._closed and not self._contradicted:
                 return "closed"
             if self.watch.stopped:
@@ -245,6 +248,11 @@ class Planning:
     def _contradicted(self) -> bool:
         """Whether the policy earns more than the upper bound: then the features do not realize v*."""
         return self.lower > self.upper + rounding_of(self.access, self.config.discount)
+
+    @property
+    def _upper_bound(self) -> float:
+        """What the bracket says: if the features do not realize v*, the range of returns alone."""
+        return self.high if self._contradicted else max(self.upper, self.lower)
 
     def _optimum(self) -> Solution:
         """The optimistic step; ranges of values that its θ breaks at states seen cost no query, and are added."""
@@ -398,7 +406,7 @@ class Planning:
 
     def _verdict(self) -> str:
         """What a closed gap may be called."""
-        if not self.memory.experience.paid:
+        if inconclusive(self.access, self.memory.experience):
             return "doubtful"
         self.unfit = unfit_by_table(self.access, self.config.eta)
         if self.unfit:
@@ -432,7 +440,7 @@ class Planning:
     def _certificate(self, status: str) -> Certificate:
         """The bracket as it stands."""
         refuted = status == "refuted" or self._contradicted
-        upper = self.high if refuted else max(self.upper, self.lower)
+        upper = self.high if refuted else self._upper_bound
         return Certificate(
             upper,
             self.lower,

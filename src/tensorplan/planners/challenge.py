@@ -190,14 +190,33 @@ def _same(one: Any, other: Any) -> bool:
 # ------------------------------------------------------------------------------------------- reasons to doubt
 
 
+def unseen(access: Access, experience: Experience) -> bool:
+    """Whether no reward other than zero was ever seen, where there might be some."""
+    return not experience.paid and access.reward_range != (0.0, 0.0)
+
+
+def random_after_all(access: Access) -> bool:
+    """Whether a simulator that is declared deterministic drew random numbers."""
+    return access.deterministic_transitions and access.deterministic_rewards and access.drew
+
+
+def inconclusive(access: Access, experience: Experience) -> bool:
+    """Whether there is a doubt with which a gap that has closed proves nothing."""
+    return unseen(access, experience) or random_after_all(access)
+
+
 def doubts(access: Access, experience: Experience) -> list[str]:
-    """Reasons to doubt that the features realize v*, in words."""
+    """Reasons to doubt a bracket, and mostly that the features realize v*, in words."""
     found = []
-    if not experience.paid and access.reward_range != (0.0, 0.0):
+    if random_after_all(access):
+        found.append("the simulator draws random numbers, although the problem is declared deterministic")
+    if unseen(access, experience):
         found.append("no reward other than zero was ever seen")
     if experience.timeless:
         found.append(
             f"the features ignore the time, and episodes end after {access.horizon} steps: v* usually depends on how "
             "many are left"
         )
+    if access.clipped:
+        found.append("observations were clipped to the frame of the features, which do not tell such states apart")
     return found

@@ -21,7 +21,7 @@ from tensorplan.core import END, Access, Certificate, Node, Outcome
 from tensorplan.errors import BudgetSpent, Refused
 from tensorplan.optimism import Solution
 from tensorplan.planners.anytime import ended
-from tensorplan.planners.challenge import ATTACK, DOUBTED, ROUNDS, SCRUTINISED, SCRUTINY, Explorer, doubts
+from tensorplan.planners.challenge import ATTACK, DOUBTED, ROUNDS, SCRUTINISED, SCRUTINY, Explorer, doubts, inconclusive
 from tensorplan.planners.claims import assumption, table_refutation, unfit_by_table, warn
 from tensorplan.planners.experience import Experience
 from tensorplan.planners.facts import Fact, Rollout
@@ -174,7 +174,7 @@ class Planning:
                 self._keep(rollout)
             path = [(fact.place, action) for fact, action in rollout.steps]
             failures = [(rollout.last.place, self._violation(rollout.last))] if rollout.failed and rollout.last else []
-            self.watch.tell(found, self.upper, self.lower, path, failures)
+            self.watch.tell(found, self._upper_bound, self.lower, path, failures)
             if not rollout.failed and not self._refuted_by_return():
                 if abs(self.upper - self.lower) <= self._tolerance(rollout, self.sol.eta):
                     self.closing = rollout
@@ -191,6 +191,11 @@ class Planning:
                 return "stopped"
             if self._progress() == before and not self.cut_short:
                 return "limit"
+
+    @property
+    def _upper_bound(self) -> float:
+        """What the bracket says: if the features do not realize v*, the range of returns alone."""
+        return self._range(0)[1] if self._refuted_by_return() else max(self.upper, self.lower)
 
     def _progress(self) -> tuple[int, int, float, float]:
         """What changes while there is something left to do."""
@@ -469,7 +474,7 @@ class Planning:
 
     def _verdict(self) -> str:
         """What a closed gap may be called."""
-        if not self.experience.paid and self.access.reward_range != (0.0, 0.0):
+        if inconclusive(self.access, self.experience):
             return "doubtful"
         self.unfit = unfit_by_table(self.access, self.config.eta)
         if self.unfit:
@@ -515,7 +520,7 @@ class Planning:
     def _certificate(self, status: str) -> Certificate:
         """The bracket as it stands."""
         high, contradicted = self._range(0)[1], status == "refuted" or self._refuted_by_return()
-        upper = high if contradicted else max(self.upper, self.lower)
+        upper = high if contradicted else self._upper_bound
         explained = self._tolerance(self.closing, self.config.eta) - self._tolerance(self.closing, 0.0)
         return Certificate(
             upper,

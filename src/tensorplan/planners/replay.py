@@ -26,6 +26,7 @@ from tensorplan.planners.challenge import (
     compare,
     doubts,
     find_path,
+    inconclusive,
     recheck,
 )
 from tensorplan.planners.claims import assumption, unfit_by_table, warn
@@ -180,8 +181,8 @@ class Search(ABC, Generic[M]):
             self.memory.refuted = True
         if self.memory.refuted:
             return "refuted"
-        paid = self.queries.experience.paid or self.access.reward_range == (0.0, 0.0)
-        return status if paid or status != "certified" else "doubtful"
+        doubtful = status == "certified" and inconclusive(self.access, self.queries.experience)
+        return "doubtful" if doubtful else status
 
     def _certificate(self, status: str) -> Certificate:
         """The bracket as it stands."""

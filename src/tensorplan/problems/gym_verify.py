@@ -8,7 +8,6 @@ step, and for several without another restore.
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -18,6 +17,7 @@ import numpy as np
 
 from tensorplan.errors import BadInput
 from tensorplan.problems.gym_restore import Constants, Functions, Randomness, Way
+from tensorplan.problems.simulate import global_generators
 
 MOMENTS = 120
 EPISODES = 60
@@ -133,17 +133,11 @@ class Stage:
         return moments, captured
 
 
-def _global_generators() -> tuple[Any, ...]:
-    """Where Python's and NumPy's global generators are: the words of the latter change after 624 draws only."""
-    _, words, *place = np.random.get_state()
-    return random.getstate(), np.asarray(words).tobytes(), place
-
-
 def reference(stage: Stage, name: str) -> list[Moment]:
     """An undisturbed reference; refused where it cannot be repeated, since then something random is out of reach."""
-    before = _global_generators()
+    before = global_generators()
     first, _ = stage.play()
-    if _global_generators() != before:
+    if global_generators() != before:
         raise BadInput(
             f"{name} draws from a global random generator, so that its steps cannot be controlled: "
             "let it draw from self.np_random"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -132,3 +133,19 @@ def believable(problem: str, total: float, declared: tuple[float, float], where:
             f"problem {problem!r} declares returns in [{low:g}, {high:g}], and {where}an episode had {total:g}"
         )
     return min(max(total, low), high)
+
+
+def global_generators() -> tuple[Any, ...]:
+    """Where Python's and NumPy's global generators are: the words of the latter change after 624 draws only."""
+    _, words, *place = np.random.get_state()
+    return random.getstate(), np.asarray(words).tobytes(), place
+
+
+def generators(mdp: Any) -> tuple[Any, ...]:
+    """Where the generators are that a simulator may use beside the one that it is given: global ones, and its own."""
+    own = [
+        found.bit_generator.state if isinstance(found, np.random.Generator) else found.getstate()
+        for found in getattr(mdp, "__dict__", {}).values()
+        if isinstance(found, np.random.Generator | random.Random)
+    ]
+    return global_generators(), own
