@@ -31,6 +31,9 @@ CHEAP = 2_000
 BETS = [0.95 * 2.0**-k for k in range(14)]
 """The bets of the lower bound on returns."""
 
+Part = tuple[Array, float]
+"""A row or a disjunction: what is on its left, and what is on its right."""
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -63,10 +66,11 @@ class Checked:
 def check(proof: Proof) -> Checked:
     """What a proof proves; raises CertificateError with the first thing that is wrong."""
     try:
-        return _Checker(proof.data).run()
+        with np.errstate(all="ignore"):  # what is not finite is refused where it is read, or compared
+            return _Checker(proof.data).run()
     except CertificateError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
         raise CertificateError(f"the proof is not of its format: reading it {raised(error)}") from None
 
 
@@ -201,11 +205,15 @@ class _Checker:
         """Certified mode: the state of a measurement, its Δ_a and its radii, derived again."""
         number = _whole(number, 0, len(self.data["measurements"]) - 1)
         if number not in self._measured:
+            self._measured[number] = None  # until it is derived, nothing may rest on it
             self._measured[number] = self._derive(number)
-        return self._measured[number]
+        derived = self._measured[number]
+        if derived is None:
+            raise CertificateError(f"the variance of measurement {number} rests on that measurement itself")
+        return derived
 
     @cached_property
-    def _measured(self) -> dict[int, tuple[int, Array, Array]]:
+    def _measured(self) -> dict[int, tuple[int, Array, Array] | None]:
         numbers = [_whole(m["number"], 1) for m in self.data["measurements"]]
         _demand(len(set(numbers)) == len(numbers), "two measurements have the same share of the failure probability")
         return {}
@@ -287,26 +295,31 @@ class _Checker:
 
     def _assemble(self, objective: Array, rows: int, forms: int) -> Program:
         """The program of the first rows and disjunctions."""
-        while len(self._rows) < rows:
-            self._rows.append(self._row(len(self._rows)))
-        while len(self._forms) < forms:
-            self._forms.append(self._form(len(self._forms)))
-        normals = np.array([normal for normal, _ in self._rows[:rows]]).reshape(-1, self.d)
-        rhs = np.array([b for _, b in self._rows[:rows]])
+        normals, rhs = self._stacked(self._rows, self._row, rows)
         if not forms:
-            return Program(objective, self.bound, normals, rhs)
-        tol = np.array([t for _, t in self._forms[:forms]])
-        return Program(objective, self.bound, normals, rhs, np.array([f for f, _ in self._forms[:forms]]), tol)
+            return Program(objective, self.bound, normals.reshape(-1, self.d), rhs)
+        return Program(
+            objective, self.bound, normals.reshape(-1, self.d), rhs, *self._stacked(self._forms, self._form, forms)
+        )
+
+    @staticmethod
+    def _stacked(known: dict[int, Part], derive: Callable[[int], Part], count: int) -> tuple[Array, Array]:
+        """The first rows, or disjunctions: what is on their left, and what is on their right."""
+        for number in range(count):
+            if number not in known:
+                known[number] = derive(number)
+        parts = [known[number] for number in range(count)]
+        return np.array([left for left, _ in parts]), np.array([right for _, right in parts])
 
     @cached_property
-    def _rows(self) -> list[tuple[Array, float]]:
-        return []
+    def _rows(self) -> dict[int, Part]:
+        return {}
 
     @cached_property
-    def _forms(self) -> list[tuple[Array, float]]:
-        return []
+    def _forms(self) -> dict[int, Part]:
+        return {}
 
-    def _row(self, number: int) -> tuple[Array, float]:
+    def _row(self, number: int) -> Part:
         """<normal, θ> <= b, which θ* satisfies."""
         kind, *about = self.data["rows"][number]
         if kind == "bellman" and self.mode == "exact":
@@ -326,7 +339,7 @@ class _Checker:
         rounding = self.rho if self.mode == "exact" else 0.0
         return (self.phis[state] if kind == "high" else -self.phis[state]), end + rounding + self.eta
 
-    def _form(self, number: int) -> tuple[Array, float]:
+    def _form(self, number: int) -> Part:
         """Affine forms one of which is within a tolerance of zero at θ*."""
         about = self.data["forms"][number]
         if self.mode == "exact":

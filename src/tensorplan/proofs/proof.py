@@ -53,18 +53,18 @@ class Proof:
         """Read what :meth:`save` wrote; refused where the file was changed."""
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+            stated = {name: data.pop(name, None) for name in ("format", "digest")} if isinstance(data, dict) else {}
+            digest = _digest(_text(data))
         except (OSError, ValueError, RecursionError) as error:
             raise CertificateError(f"{path} cannot be read as a proof: reading it {raised(error)}") from None
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
+        if stated.get("format") != FORMAT:
             raise CertificateError(f"{path} is not a file of the format {FORMAT!r}")
-        digest = data.pop("digest", None)
-        del data["format"]
-        if digest != _digest(_text(data)):
+        if stated["digest"] != digest:
             raise CertificateError(f"{path} was changed after it was written: its digest does not match")
         return Proof(data)
 
 
-def _text(data: dict[str, Any]) -> str:
+def _text(data: Any) -> str:
     return json.dumps(data, sort_keys=True, allow_nan=False)
 
 
