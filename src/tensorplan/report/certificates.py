@@ -28,7 +28,10 @@ MEANINGS = {
 def certificate_lines(alike: Sequence[Certificate]) -> list[str]:
     """What certificates with one status and one assumption claim, and what else is known about them."""
     widest, several = max(alike, key=lambda c: c.gap), len(alike) > 1
-    parts = ["the largest " * several + _gap(widest), confidences(widest.failure, widest.lower_failure)]
+    parts = [
+        ("the largest gap is " if several else "gap ") + _gap(widest),
+        confidences(widest.failure, widest.lower_failure),
+    ]
     if widest.status != "certified":
         parts.append(MEANINGS.get(widest.status, ""))
     return [
@@ -57,8 +60,9 @@ def confidences(failure: float, lower_failure: float) -> str:
 
 
 def _gap(certificate: Certificate) -> str:
-    gap = f"gap {_short(certificate.gap)}"
-    return gap + (f", of which eta explains {_short(certificate.explained)}" if certificate.explained else "")
+    return _short(certificate.gap) + (
+        f", of which eta explains {_short(certificate.explained)}" if certificate.explained else ""
+    )
 
 
 def _short(x: float) -> str:

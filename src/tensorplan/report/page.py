@@ -11,7 +11,7 @@ import json
 import math
 import os
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -212,10 +212,15 @@ def _certificates(sweep: _Sweep) -> Section | None:
         _table("Certificates", heads, lines, left=(0, 1)),
         tag("p", note, class_="note"),
         tag("ul", *meanings, class_="note"),
-        _claims("What upper bounds assume", ((row.assumes or "nothing but the declared ranges", row) for row in rows)),
+        _claims("What upper bounds assume", _assumptions(rows)),
         _claims("Reasons to doubt that", ((row.warnings, row) for row in rows if row.warnings)),
     ]
     return "certificates", "Certificates", join(content)
+
+
+def _assumptions(rows: Iterable[RunRow]) -> Iterator[tuple[str, RunRow]]:
+    """What upper bounds rest on, as far as the runs say so."""
+    return ((row.assumes or "nothing but the declared ranges", row) for row in rows if row.assumes is not None)
 
 
 def _certificate_line(s: Standing, rows: Sequence[RunRow]) -> list[object]:
