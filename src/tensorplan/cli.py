@@ -678,11 +678,12 @@ def _show_run(task: Problem, played: Run, optimal: Sequence[float | None], verdi
         lines.append(f"steps of the simulator outside of the meter: {task.unmetered:,}")
     if len(played.episodes) == 1 and played.episodes[0].actions:
         lines.append("actions: " + shorten(played.episodes[0].actions))
-    lines += certificate_sentences(played)
-    if verdict is not None:
-        lines.append(str(verdict))
+    sentences = certificate_sentences(played) + ([] if verdict is None else [str(verdict)])
+    out = console()
     for line in lines:
-        console().print(line, highlight=False, markup=False, soft_wrap=True)
+        out.print(line, highlight=False, markup=False)
+    for sentence in sentences:
+        out.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
 
 def _episode_row(episode: Episode, optimal: float | None) -> dict[str, Any]:
