@@ -1,11 +1,15 @@
 import dataclasses
 import json
+import math
 import os
+import random
+import re
 import signal
 import stat
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -40,7 +44,8 @@ def test_plan_uses_tensorplan_and_shows_its_certificate(cli):
     code, out, _ = cli("plan", "hanoi/8")
     assert code == 0
     assert "TensorPlan()" in out
-    assert "certified: v*(s0) is in [-255, -255]" in out
+    assert "certified: v*(s0) is in [-255, -255], if v*(s) = <phi_v(s), theta> at all states" in out
+    assert "the policy earns at least -255 in any case\ngap " in out
     _, out, _ = cli("plan", "hanoi/8", "--json")
     (episode,) = json.loads(out)["episodes"]
     assert episode["steps"] == 255
@@ -85,6 +90,8 @@ def test_a_trace_goes_to_a_file(cli, tmp_path):
     assert trace["mode"] == "exact"
     assert [i["number"] for i in trace["iterations"]] == list(range(1, len(trace["iterations"]) + 1))
     assert trace["iterations"][-1]["upper"] == pytest.approx(-7, abs=1e-6)
+    assert (trace["certificate"]["status"], trace["certificate"]["warnings"]) == ("certified", [])
+    assert "proof" not in trace["certificate"]
     code, _, err = cli("plan", "hanoi/3", "--planner", "uct", "--trace", str(path))
     assert code == 2
     assert "keeps no trace" in err
@@ -278,6 +285,7 @@ def test_ctrl_c_leaves_a_bracket():
 
 OUTPUTS = [
     (["plan", "no-such-problem", "--trace"], "x.json"),
+    (["plan", "no-such-problem", "--proof"], "x.json"),
     (["hardness", "--p", "no such size", "--plot"], "x.png"),
     (["table1", "--rows", "no such row", "--plot"], "x.png"),
     (["table1", "--rows", "no such row", "--out"], "x"),
@@ -318,7 +326,10 @@ def test_files_of_a_wrong_kind_are_known_before_the_work(cli, command, path, sen
 def test_devices_are_not_replaced(cli, tmp_path):
     link = tmp_path / "null.html"
     link.symlink_to("/dev/null")
-    for arguments in (("trace", "hanoi/2", "--out", str(link)), ("plan", "hanoi/2", "--trace", str(link))):
+    for arguments in (
+        ("trace", "hanoi/2", "--out", str(link)),
+        ("plan", "hanoi/2", "--trace", str(link), "--proof", str(link)),
+    ):
         assert cli(*arguments)[0] == 0
     assert link.is_symlink()
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
@@ -333,6 +344,286 @@ def test_a_file_that_fails_in_the_end_costs_no_results(cli, tmp_path, monkeypatc
     assert (code, len(err.splitlines())) == (2, 1)
     assert "No space left on device" in err
     assert json.loads(out)["episodes"][0]["steps"] == 3
+
+
+# ------------------------------------------------------------------------------------------------ proofs
+
+
+@pytest.fixture(scope="module")
+def proofs(tmp_path_factory):
+    """Files with a proof of exact and of certified mode, and of a refutation."""
+    import tensorplan as tp
+
+    def saved(problem, planner):
+        path = folder / f"{problem.name.replace('/', '-')}.json"
+        try:
+            played = tp.run(problem, planner)
+        except tp.NotRealizable as error:
+            played = error.run
+        played.episodes[0].certificate.proof.save(path)
+        return path
+
+    folder = tmp_path_factory.mktemp("proofs")
+    exact = saved(tp.make("hanoi/3"), tp.TensorPlan())
+    certified = saved(tp.make("layered-stochastic/2x3"), tp.TensorPlan(delta=1.5))
+    refuted = saved(tp.make("layered", actions=3, d=6, eta=0.3), tp.TensorPlan())
+    return {"exact": exact, "certified": certified, "refuted": refuted}
+
+
+def test_a_proof_goes_to_a_file_and_is_checked(cli, tmp_path):
+    path = tmp_path / "proof.json"
+    code, out, err = cli("plan", "hanoi/4", "--proof", str(path), "--episodes", "2", "--json")
+    assert (code, err) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["proof.json"]
+    claimed = json.loads(out)["episodes"][0]["certificate"]
+    code, out, err = cli("check", str(path))
+    assert (code, err) == (0, "")
+    counts, bracket, assumption, earned = out.splitlines()
+    assert counts.startswith("hanoi/4, exact mode: states ")
+    assert ", answers " in counts
+    assert bracket == "proved, for certain: v*(s0) is in [-15, -15], gap 0"
+    assert assumption == f"the upper end assumes that {claimed['assumes']}"
+    assert earned == "a policy earns at least -15, whatever the features"
+    code, out, err = cli("check", str(path), "--json")
+    assert (code, err) == (0, "")
+    data = json.loads(out)
+    assert (data["file"], data["problem"], data["lower"], data["refuted"]) == (str(path), "hanoi/4", -15, False)
+    assert data["upper"] == pytest.approx(claimed["upper"])
+    assert {"states", "answers", "rows", "disjunctions", "leaves", "gap", "failure", "sentence"} < set(data)
+
+
+def test_proofs_of_random_problems_and_of_refutations_are_checked(cli, proofs):
+    code, out, _ = cli("check", str(proofs["certified"]))
+    assert code == 0
+    assert ", measurements " in out
+    assert "proved, at confidence 0.95: v*(s0) is in [" in out
+    code, out, _ = cli("check", str(proofs["refuted"]))
+    assert code == 0
+    assert "refuted, for certain: a policy earns at least " in out
+    assert "it is not true that v*(s) " in out
+
+
+def test_a_refutation_comes_with_its_proof(cli, tmp_path):
+    path = tmp_path / "proof.json"
+    code, out, err = cli("plan", "layered/3x6:eta=0.3", "--proof", str(path))
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "refuted: v*(s0) is in" in out
+    code, out, _ = cli("check", str(path))
+    assert (code, "refuted, for certain" in out) == (0, True)
+
+
+@pytest.mark.parametrize("planner", ["uct", "ocp", "oracle", "tensorplan:mode=paper"])
+def test_planners_without_proofs_are_known_before_the_work(cli, tmp_path, planner):
+    code, out, err = cli("plan", "hanoi/3", "--planner", planner, "--proof", str(tmp_path / "proof.json"))
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "gives no proofs: TensorPlan does, in the modes exact and certified" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_upper_bound_that_rests_on_nothing_has_no_proof(cli, tmp_path):
+    path = tmp_path / "proof.json"
+    arguments = ("plan", "layered-stochastic/2x3", "--budget", "10", "--proof", str(path), "--json")
+    code, out, err = cli(*arguments)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "no proof was written: the first episode has none" in err
+    assert json.loads(out)["episodes"][0]["certificate"]["assumes"] == ""
+    assert not path.exists()
+
+
+def test_a_proof_that_fails_to_be_written_costs_no_results(cli, tmp_path, monkeypatch):
+    from tensorplan.proofs import Proof
+
+    def full(proof, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Proof, "save", full)
+    code, out, err = cli("plan", "hanoi/2", "--proof", str(tmp_path / "x.json"), "--json")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "No space left on device" in err
+    assert json.loads(out)["episodes"][0]["steps"] == 3
+    assert not list(tmp_path.iterdir())
+
+
+def refused(cli, path):
+    """The sentence with which a file is refused."""
+    code, out, err = cli("check", str(path))
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert err.startswith("tensorplan: ")
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize("kind", ["exact", "certified", "refuted"])
+def test_a_changed_byte_is_noticed(cli, proofs, tmp_path, kind):
+    whole, spoiled = proofs[kind].read_bytes(), tmp_path / "spoiled.json"
+    digits = [m.start() for m in re.finditer(rb"(?<=[\d.])\d", whole)]
+    for at in random.Random(kind).sample(digits, 12):
+        other = b"7" if whole[at : at + 1] != b"7" else b"3"
+        spoiled.write_bytes(whole[:at] + other + whole[at + 1 :])
+        refused(cli, spoiled)
+    for text in (b"", b"{}", b"[1, 2]", whole[:-1], whole[: len(whole) // 2], b"\xff\xfe" + whole):
+        spoiled.write_bytes(text)
+        assert "spoiled.json" in refused(cli, spoiled)
+    assert "No such file" in refused(cli, tmp_path / "missing.json")
+    refused(cli, tmp_path)
+
+
+def changed(path, change, to):
+    """The proof with a change, as somebody would write it who knows how the digest is made."""
+    from tensorplan.proofs import Proof
+
+    proof = Proof.load(path)
+    change(proof.data)
+    proof.save(to)
+    return to
+
+
+CHANGES = {
+    "a better upper bound": ("exact", lambda data: data["claim"].update(upper=data["claim"]["upper"] - 0.1)),
+    "a better lower bound": ("exact", lambda data: data["claim"].update(lower=data["claim"]["lower"] + 0.1)),
+    "a reward out of range": ("exact", lambda data: data["answers"][0].__setitem__(2, -2.0)),
+    "another feature": ("exact", lambda data: data["states"][0]["phi"].__setitem__(0, 0.123)),
+    "a shorter path": ("exact", lambda data: data["returns"]["answers"].pop(0)),
+    "another status": ("exact", lambda data: data["claim"].update(status="refuted")),
+    "an unknown mode": ("exact", lambda data: data.update(mode="believed")),
+    "no tree": ("exact", lambda data: data.pop("tree")),
+    "a smaller radius": ("certified", lambda data: data["measurements"][0]["radii"].__setitem__(0, 1e-6)),
+    "more samples": ("certified", lambda data: data["returns"]["values"].__setitem__(0, [0.0, 10**6])),
+    "a better bound": ("certified", lambda data: data["claim"].update(upper=data["claim"]["lower"])),
+    "less doubt": ("certified", lambda data: data.update(zeta=1e-12)),
+    "no refutation": ("refuted", lambda data: data["claim"].update(status="certified")),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_changed_number_is_noticed_with_the_right_digest_too(cli, proofs, tmp_path, what):
+    kind, change = CHANGES[what]
+    refused(cli, changed(proofs[kind], change, tmp_path / "spoiled.json"))
+
+
+def test_ctrl_c_ends_a_check(cli, proofs, monkeypatch):
+    import tensorplan.proofs
+
+    monkeypatch.setattr(tensorplan.proofs, "check", interrupting(tensorplan.proofs.check, 1))
+    code, out, err = cli("check", str(proofs["exact"]))
+    assert (code, out, "interrupted" in err) == (1, "", True)
+
+
+# ------------------------------------------------------------------------------------------------ certificates
+
+
+class Dark:
+    """Six steps in which nothing is ever paid, although it could be."""
+
+    horizon, actions, deterministic_transitions, deterministic_rewards = 6, 2, True, True
+
+    def start(self, rng):
+        return 0
+
+    def step(self, state, action, rng):
+        return 0.0, state + action
+
+
+class Broken(Dark):
+    """The third answer and those after it are nonsense."""
+
+    answers = 0
+
+    def step(self, state, action, rng):
+        self.answers += 1
+        return (0.5 if self.answers < 3 else math.nan), state + action
+
+
+def named(monkeypatch, mdp):
+    """Let every name stand for that MDP, with features that know the time."""
+    import tensorplan as tp
+    from tensorplan.problems import catalog
+
+    def phi(state, stage):
+        return [(6 - stage) / 12, state / 12]
+
+    problem = tp.Problem(mdp, phi_v=phi, bound=20.0, name="mine")
+    monkeypatch.setattr(catalog, "instance", lambda name, seed: problem)
+
+
+CERTIFICATE = {"upper", "lower", "status", "failure", "lower_failure", "assumes", "explained", "warnings", "discount"}
+ROW = {"upper", "lower", "gap", "certificate", "failure", "lower_failure", "assumes", "explained", "warnings"}
+
+
+def test_rows_have_all_of_a_certificate_but_its_proof(cli):
+    _, out, _ = cli("plan", "hanoi/3", "--json")
+    (episode,) = json.loads(out)["episodes"]
+    assert set(episode["certificate"]) == CERTIFICATE
+    assert "proof" not in out
+    _, out, _ = cli("compare", "hanoi/3", "--planners", "tensorplan,random", "--seeds", "1", "--json")
+    mine, theirs = json.loads(out)["rows"]
+    assert set(mine) >= ROW
+    assert (mine["certificate"], mine["warnings"]) == ("certified", [])
+    assert mine["assumes"] == episode["certificate"]["assumes"]
+    assert (theirs["certificate"], theirs["assumes"], theirs["upper"]) == (None, None, None)
+
+
+def test_confidences_are_told_apart(cli):
+    _, out, _ = cli("plan", "layered-stochastic/2x3", "--delta", "1.5")
+    assert ", at confidence 0.95, if v*(s) = " in out
+    assert "; the lower bound holds at confidence 0.975, whatever the features, the upper one at 0.975" in out
+    _, out, _ = cli("plan", "layered-stochastic/2x3", "--delta", "1.5", "--episodes", "2")
+    assert "certified, 2 episodes: each v*(s0) is in its bracket, at confidence 0.95, if v*(s) = " in out
+    assert "the largest gap is 0." in out
+
+
+def test_what_eta_explains_is_told(cli):
+    code, out, _ = cli("plan", "layered/3x6:eta=0.05", "--planner", "tensorplan:eta=0.05")
+    assert code == 0
+    assert "is within 0.05 of <phi_v(s), theta>" in out
+    assert ", of which eta explains " in out
+
+
+def test_warnings_are_one_line_each_on_stderr(cli, monkeypatch):
+    named(monkeypatch, Dark())
+    code, out, err = cli("plan", "mine")
+    assert code == 0
+    said = "problem 'mine', status 'doubtful': no reward other than zero was ever seen"
+    assert err == f"tensorplan: warning: {said}\n"
+    assert "doubtful: v*(s0) is in [0, " in out
+    assert "; the gap has closed, but there is reason to think that this proves little\n" in out
+    assert "doubt: no reward other than zero was ever seen\n" in out
+    monkeypatch.undo()
+    named(monkeypatch, Dark())
+    code, out, err = cli("plan", "mine", "--json")
+    assert (code, err) == (0, f"tensorplan: warning: {said}\n")
+    certificate = json.loads(out)["episodes"][0]["certificate"]
+    assert (certificate["status"], certificate["warnings"]) == (
+        "doubtful",
+        ["no reward other than zero was ever seen"],
+    )
+
+
+def test_foreign_warnings_are_one_line_each_as_well(cli, monkeypatch):
+    class Loud(Dark):
+        def step(self, state, action, rng):
+            warnings.warn("one\n  two", DeprecationWarning, stacklevel=1)
+            warnings.warn("one\n  two", RuntimeWarning, stacklevel=1)
+            return super().step(state, action, rng)
+
+    named(monkeypatch, Loud())
+    _, _, err = cli("plan", "mine", "--planner", "random")
+    assert "tensorplan: warning: one two\n" in err
+    assert ".py" not in err
+
+
+def test_an_error_leaves_the_bracket_that_was_reached(cli, monkeypatch):
+    named(monkeypatch, Broken())
+    code, out, err = cli("plan", "mine", "--json")
+    assert code == 2
+    (episode,) = json.loads(out)["episodes"]
+    assert (episode["stopped"], episode["certificate"]["status"]) == ("failed", "failed")
+    assert "gave the reward nan" in err.splitlines()[-1]
+    named(monkeypatch, Broken())
+    code, out, _ = cli("plan", "mine", "--delta", "0.1")
+    assert code == 2
+    assert "failed: v*(s0) is in [0.5, " in out
+    assert "an error ended the planning" in out
 
 
 # ------------------------------------------------------------------------------------------------ Ctrl-C
@@ -578,9 +869,11 @@ def test_a_trace_becomes_a_page(cli, tmp_path):
     page = tmp_path / "trace.html"
     code, out, err = cli("trace", "hanoi/3", "--out", str(page), "--json")
     assert code == 0
-    assert json.loads(out)["trace"]["mode"] == "exact"
+    told = json.loads(out)["trace"]
+    assert (told["mode"], told["certificate"]["lower"]) == ("exact", -7)
     assert page.resolve().as_uri() in err
     assert "hanoi/3" in page.read_text()
+    assert "the policy earns at least -7 in any case" in page.read_text()
 
 
 def test_sweeps_reports_and_traces_say_what_is_wrong(cli, tmp_path):

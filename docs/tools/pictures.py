@@ -148,8 +148,8 @@ def names() -> str:
 
 def _page(spec: str, **options: Any) -> str:
     problem = tp.make(spec)
-    trace = tp.run(problem, tp.TensorPlan(trace=True, **options)).episodes[0].trace
-    return trace_page(problem.name, trace)
+    (episode,) = tp.run(problem, tp.TensorPlan(trace=True, **options)).episodes
+    return trace_page(problem.name, episode.trace, certificate=episode.certificate)
 
 
 PICTURES = {"walk": walk, "bracket": bracket, "steps": steps, "names": names}

@@ -35,6 +35,7 @@ _WHERE = {
     "tensorplan.problems.delayed": "delayed",
     "tensorplan.problems.binarized": "binarize",
     "tensorplan.access.delayed": "DelayedAccess",
+    "tensorplan.proofs": "Checked Proof check",
     "tensorplan.intervals": "Interval",
     "tensorplan.planners.registry": "make_planner",
     "tensorplan.loop": "run",
@@ -117,6 +118,9 @@ if TYPE_CHECKING:
     from tensorplan.problems.tabular import TabularMDP as TabularMDP
     from tensorplan.problems.tabular import evaluate_tabular as evaluate_tabular
     from tensorplan.problems.tabular import solve_tabular as solve_tabular
+    from tensorplan.proofs import Checked as Checked
+    from tensorplan.proofs import Proof as Proof
+    from tensorplan.proofs import check as check
 
 
 def __getattr__(name: str) -> Any:

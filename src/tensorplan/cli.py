@@ -32,9 +32,10 @@ from tensorplan.terminal import (
 )
 
 if TYPE_CHECKING:
-    from tensorplan.core import Episode, Run
+    from tensorplan.core import Episode, Problem, Run
     from tensorplan.lab.compare import Row
     from tensorplan.lab.hardness import Hardness
+    from tensorplan.lab.judge import Verdict
     from tensorplan.lab.needs import Need
     from tensorplan.planners.trace import Iteration
 
@@ -124,6 +125,7 @@ def list_command(as_json: bool, seed: int) -> None:
 @click.option("--episodes", default=1, show_default=True, type=click.IntRange(min=1), help="How often.")
 @click.option("--delta", default=None, type=float, help="The loss to aim for, and to judge by.")
 @click.option("--trace", default=None, callback=_file, help="Write the trace as JSON.", metavar="FILE")
+@click.option("--proof", default=None, callback=_file, help="Write the proof of the first episode.", metavar="FILE")
 @budget
 @max_steps
 @seed
@@ -134,23 +136,23 @@ def plan(
     episodes: int,
     delta: float | None,
     trace: str | None,
+    proof: str | None,
     budget: int | None,
     max_steps: int,
     seed: int,
     as_json: bool,
 ) -> int:
     """Run a planner on a problem and show what it did."""
-    from tensorplan.errors import NotRealizable, Refused
-    from tensorplan.lab.judge import exact_loss, exact_verdict, judge_run
+    from tensorplan.errors import TensorplanError
     from tensorplan.lab.stats import query_cost
     from tensorplan.loop import run
-    from tensorplan.planners.baselines import exact_solution
     from tensorplan.planners.registry import make_planner
     from tensorplan.problems.catalog import instance
-    from tensorplan.problems.explore import BRIEF, WHOLE
 
     task, config = instance(problem, seed), make_planner(planner)
-    refuted: NotRealizable | None = None
+    if proof is not None and not _proves(config):
+        raise click.UsageError(f"{config!r} gives no proofs: TensorPlan does, in the modes exact and certified")
+    ended: TensorplanError | None = None
     with progress(episodes) as show:
         config = _configured(config, delta, trace is not None, lambda text: show(0, f"{planner}: {text}"))
 
@@ -161,52 +163,50 @@ def plan(
             played = run(
                 task, config, episodes, seed, budget=budget, learn=delta is None, max_steps=max_steps, progress=step
             )
-        except NotRealizable as error:
-            if error.run is None:
+        except TensorplanError as error:
+            if error.run is None or not error.run.episodes:
                 raise
-            played, refuted = error.run, error
+            played, ended = error.run, error
     if not played.episodes:
         raise KeyboardInterrupt  # before the first query: there is nothing to show
-    try:
-        solution = exact_solution(task, BRIEF if delta is None else WHOLE)
-        optimal: list[float | None] = [solution.value(e.start, 0) for e in played.episodes]
-    except Refused as refusal:
-        optimal = [None] * len(played.episodes)
-        if delta is not None:
-            raise refusal
-        _say_why([str(refusal)])
-    verdict = None
-    if delta is not None:
-        loss = exact_loss(task, config, seed)
-        if loss is not None:
-            verdict = exact_verdict(loss, delta)
-        elif len(played.episodes) > 1:
-            verdict = judge_run(task, played, delta)
-    cost = query_cost(played)
+    optimal = _optimal(task, played, thorough=delta is not None)
+    verdict = None if delta is None or None in optimal else _verdict(task, config, played, delta)
     if as_json:
         rows = [_episode_row(episode, best) for episode, best in zip(played.episodes, optimal, strict=True)]
         soundness = None if verdict is None else dataclasses.replace(verdict, run=None)
         data = {"problem": task.name, "planner": played.planner, "seed": seed, "episodes": rows}
-        print_json({**data, "query_cost": cost, "unmetered": task.unmetered, "soundness": soundness})
+        print_json({**data, "query_cost": query_cost(played), "unmetered": task.unmetered, "soundness": soundness})
     else:
-        from tensorplan.report.tables import certificate_sentences, run_table, with_interval
-
-        print_table(run_table(task, played, optimal))
-        out = console()
-        out.print(f"query cost (mean of the worst call): {with_interval(cost)}", highlight=False)
-        if task.unmetered:
-            out.print(f"steps of the simulator outside of the meter: {task.unmetered:,}", highlight=False)
-        if len(played.episodes) == 1 and played.episodes[0].actions:
-            out.print("actions: " + shorten(played.episodes[0].actions), highlight=False)
-        for sentence in certificate_sentences(played):
-            out.print(sentence, highlight=False, soft_wrap=True)
-        if verdict is not None:
-            out.print(str(verdict), highlight=False, soft_wrap=True)
+        _show_run(task, played, optimal, verdict)
     if trace is not None:
         _write_traces(trace, played)
-    if refuted is not None:
-        raise refuted
-    return interrupted() if played.interrupted else DONE
+    written = proof is None or _write_proof(proof, played)
+    if ended is not None:
+        raise ended
+    return interrupted() if played.interrupted else DONE if written else USAGE
+
+
+@app.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@as_json
+def check(file: str, as_json: bool) -> int:
+    """Verify what plan --proof has written: every row is derived again, by code that is not the planner's."""
+    from tensorplan.proofs import Proof
+    from tensorplan.proofs import check as check_proof
+
+    with progress(1) as show:
+        show(0, f"reading {file}")
+        proof = Proof.load(file)
+        show(0, f"checking {proof!r}")
+        checked = check_proof(proof)
+    from tensorplan.report.certificates import checked_lines, checked_row
+
+    if as_json:
+        print_json({"file": file, **checked_row(proof, checked)})
+    else:
+        for line in checked_lines(proof, checked):
+            console().print(line, highlight=False, markup=False, soft_wrap=True)
+    return DONE
 
 
 @app.command()
@@ -497,6 +497,7 @@ def report(folder: str, out: str | None, as_json: bool) -> int:
 def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json: bool) -> int:
     """Run TensorPlan and write a page that steps through what it did, for a browser."""
     from tensorplan.errors import NotRealizable
+    from tensorplan.lab.brackets import traces
     from tensorplan.loop import run
     from tensorplan.planners.tensorplan import TensorPlan
     from tensorplan.problems.catalog import instance
@@ -515,11 +516,12 @@ def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json
             played, refuted = error.run, error
     if not played.episodes:
         raise KeyboardInterrupt  # before the first query: there is nothing to show
-    recorded = played.episodes[0].trace
+    recorded, certificate = played.episodes[0].trace, played.episodes[0].certificate
     if as_json:
-        print_json({"problem": task.name, "planner": played.planner, "seed": seed, "trace": recorded})
+        (told,) = traces(played.episodes)
+        print_json({"problem": task.name, "planner": played.planner, "seed": seed, "trace": told})
     if out is not None:
-        path = write_trace_page(task.name, recorded, out)
+        path = write_trace_page(task.name, recorded, out, certificate=certificate)
         n = len(recorded.iterations)
         say(f"{n} step{'' if n == 1 else 's'}: {path.resolve().as_uri()}", err=True)
     if refuted is not None:
@@ -574,7 +576,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     log.handlers = [Talk()]
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *where: log.warning(str(message))
+            warnings.showwarning = lambda message, *where: log.warning(f"warning: {' '.join(str(message).split())}")
             code = app.main(arguments, prog_name="tensorplan", standalone_mode=False) or DONE
     except TensorplanError as error:
         code = complain(str(error), USAGE)
@@ -634,6 +636,56 @@ def _say_why(notes: Sequence[str]) -> None:
         complain(f"there is no regret: {notes[0]}{more}", DONE)
 
 
+def _proves(config: Any) -> bool:
+    """Whether a planner may give proofs."""
+    from tensorplan.planners.tensorplan import TensorPlan
+
+    return isinstance(config, TensorPlan) and config.mode != "paper"
+
+
+def _optimal(task: Problem, played: Run, *, thorough: bool) -> list[float | None]:
+    """v* of each start state, where it is known or can be found, after more or less work."""
+    from tensorplan.errors import TensorplanError
+    from tensorplan.planners.baselines import exact_solution
+    from tensorplan.problems.explore import BRIEF, WHOLE
+
+    try:
+        solution = exact_solution(task, WHOLE if thorough else BRIEF)
+        return [solution.value(episode.start, 0) for episode in played.episodes]
+    except TensorplanError as error:
+        _say_why([str(error)])
+        return [None] * len(played.episodes)
+
+
+def _verdict(task: Problem, config: Any, played: Run, delta: float) -> Verdict | None:
+    """Whether the planner is sound: for certain, or by its episodes where there are several."""
+    from tensorplan.lab.judge import exact_loss, exact_verdict, judge_run
+
+    loss = exact_loss(task, config, played.seed)
+    if loss is not None:
+        return exact_verdict(loss, delta)
+    return judge_run(task, played, delta) if len(played.episodes) > 1 else None
+
+
+def _show_run(task: Problem, played: Run, optimal: Sequence[float | None], verdict: Verdict | None) -> None:
+    """The episodes in a table, and below it what was asked, done and proved."""
+    from tensorplan.lab.stats import query_cost
+    from tensorplan.report.tables import certificate_sentences, run_table, with_interval
+
+    print_table(run_table(task, played, optimal))
+    lines = [f"query cost (mean of the worst call): {with_interval(query_cost(played))}"]
+    if task.unmetered:
+        lines.append(f"steps of the simulator outside of the meter: {task.unmetered:,}")
+    if len(played.episodes) == 1 and played.episodes[0].actions:
+        lines.append("actions: " + shorten(played.episodes[0].actions))
+    sentences = certificate_sentences(played) + ([] if verdict is None else [str(verdict)])
+    out = console()
+    for line in lines:
+        out.print(line, highlight=False, markup=False)
+    for sentence in sentences:
+        out.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+
 def _episode_row(episode: Episode, optimal: float | None) -> dict[str, Any]:
     """One episode as plain data; its trace goes to a file of its own."""
     certificate = episode.certificate
@@ -649,9 +701,23 @@ def _episode_row(episode: Episode, optimal: float | None) -> dict[str, Any]:
 
 
 def _write_traces(path: str, played: Run) -> None:
+    from tensorplan.lab.brackets import traces
     from tensorplan.lab.outputs import write_output
-    from tensorplan.lab.plain import plain
 
     data = {"problem": played.problem, "planner": played.planner, "seed": played.seed}
-    traces = [episode.trace for episode in played.episodes]
-    write_output(path, json.dumps(plain({**data, "episodes": traces}), allow_nan=False))
+    write_output(path, json.dumps({**data, "episodes": traces(played.episodes)}, allow_nan=False))
+
+
+def _write_proof(path: str, played: Run) -> bool:
+    """Write the proof of the first episode; where there is none, say why."""
+    from tensorplan.lab.outputs import save_output
+
+    certificate = played.episodes[0].certificate
+    if certificate is not None and certificate.proof is not None:
+        save_output(path, certificate.proof.save)
+        return True
+    status = "no certificate" if certificate is None else f"status {certificate.status!r}"
+    complain(
+        f"no proof was written: the first episode has none, since its upper bound rests on no row ({status})", USAGE
+    )
+    return False

@@ -350,3 +350,52 @@ def test_a_plot_is_xml_and_its_points_are_where_they_belong():
     assert numbers == pytest.approx([0, 0, *at], abs=0.06)
     for index in range(5):
         assert ElementTree.fromstring(svg.swatch(index)).find("g") is not None
+
+
+def test_what_brackets_rest_on_is_told_once_for_each_planner(tmp_path):
+    claims = {"failure": 0.05, "lower_failure": 0.02, "assumes": EVIL, "explained": 0.0, "warnings": None}
+
+    def with_claims(unit):
+        if unit.planner != "tensorplan":
+            return result(unit)
+        row = result(unit, upper=-6.0, lower=-7.0, certificate="certified", **claims)
+        if unit.seed == 1:
+            return replace(row, certificate="doubtful", warnings="no reward was seen", explained=0.25)
+        return replace(row, certificate="budget", assumes="") if unit.seed == 2 else row
+
+    rows = [with_claims(unit) for unit in SUITE.units()]
+    (standing, *others) = standings(rows)
+    assert standing.statuses == {"certified": 6, "doubtful": 3, "budget": 3}
+    assert [s.statuses for s in others] == [{}, {}]
+    page = report(Stand(rows), tmp_path)
+    section = re.search(r'<section id="certificates">(.*?)</section>', page, re.S)[1]
+    said = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", section))
+    for words in (
+        "tensorplan 6 certified, 3 doubtful, 3 budget 0.95 0.98 0.97 0.25",
+        "doubtful : the gap has closed",
+        "budget : the queries ran out",
+        "nothing but the declared ranges 3 ",
+        "tensorplan no reward was seen 3 ",
+    ):
+        assert words in said
+    assert "refuted" not in said
+    assert "uct" not in said
+    assert EVIL not in page
+    assert 'id="certificates"' not in report(filled(tmp_path), tmp_path)
+
+
+def test_runs_of_older_sweeps_have_no_confidence(tmp_path):
+    page = report(filled(tmp_path, upper=-6.0, lower=-7.0, certificate="certified"), tmp_path)
+    section = re.search(r'<section id="certificates">(.*?)</section>', page, re.S)[1]
+    assert section.count('<td class="n">–</td>') == 12
+    assert "What upper bounds assume" not in section
+
+
+def test_long_lists_of_assumptions_are_cut(tmp_path):
+    rows = [
+        result(unit, certificate="certified", assumes=f"norm at most {number}")
+        for number, unit in enumerate(SUITE.units())
+    ]
+    page = report(Stand(rows), tmp_path)
+    assert "16 more are in the table of all runs." in page
+    assert len(SUITE.units()) == 36

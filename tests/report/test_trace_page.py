@@ -12,6 +12,7 @@ import tensorplan as tp
 from tensorplan.errors import BadInput
 from tensorplan.planners.trace import Failure, Iteration, Step, Trace
 from tensorplan.report import sol_slice
+from tensorplan.report.certificates import certificate_lines
 from tensorplan.report.sol_slice import Plane, convex_part, pieces, strips
 from tensorplan.report.trace_page import _slices, sentence, trace_page, write_trace_page
 from tensorplan.report.trace_pictures import Pictures, hanoi_picture, hanoi_place, pictures_of, rings_picture, state_of
@@ -244,7 +245,9 @@ def test_the_page_tells_the_run(hanoi):
     assert [step["queries"] for step in data["steps"]] == [i.queries for i in hanoi.iterations]
     assert sum(step["asked"] for step in data["steps"]) == hanoi.iterations[-1].queries
     assert [step["upper"] for step in data["steps"]] == pytest.approx([i.upper for i in hanoi.iterations], abs=1e-6)
-    assert [step["lower"] for step in data["steps"]] == [None] * 4 + [-15.0]
+    assert [step["lower"] for step in data["steps"]] == [None] * 4 + [
+        -15.0
+    ] * 2  # found, and found again after the attack
     assert [len(step["path"]) for step in data["steps"]] == [len(i.path) for i in hanoi.iterations]
     spots = data["chart"]["spots"]
     for step, now in zip(data["steps"], hanoi.iterations, strict=True):
@@ -273,10 +276,25 @@ def test_sentences(hanoi, flat, noisy):
     assert sentence(flat, 0).startswith(
         "θ promises 8 and keeps its word for 3 steps; at stage 3 no action is consistent"
     )
-    assert "meet 2 states (stages 3 and 4)" in sentence(noisy, 1)
-    assert "the bounds on v* are 0.2426 apart." in sentence(noisy, 2)
+    met = replace(noisy.iterations[0], failures=(Failure(3, "a", 0.5), Failure(4, "b", 0.2)))
+    assert "meet 2 states (stages 3 and 4)" in sentence(replace(noisy, iterations=(met,)), 0)
+    last = noisy.iterations[-1]
+    assert f"the bounds on v* are {last.gap:.4g} apart." in sentence(noisy, len(noisy.iterations) - 1)
     apart = replace(hanoi, iterations=(replace(hanoi.iterations[4], lower=-17.0),))
     assert "the bounds are 2 apart" in sentence(apart, 0)
+
+
+def test_the_page_shows_the_certificate(hanoi):
+    certificate = tp.Certificate(
+        1.5, 1.0, "eta", 0.05, 0.02, "v* <= <phi>", 0.25, ("no reward was seen",), 1.0, object()
+    )
+    page = trace_page("p", hanoi, certificate=certificate)
+    claim = re.search(r'<section id="claim">(.*?)</section>', page, re.DOTALL)[1]
+    assert re.findall("<p>(.*?)</p>", claim) == [html.escape(line) for line in certificate_lines([certificate])]
+    assert "if v* &lt;= &lt;phi&gt;; the policy earns at least 1 in any case" in claim
+    assert "eta explains 0.25; the lower bound holds at confidence 0.98" in claim
+    assert "doubt: no reward was seen" in claim
+    assert 'id="claim"' not in trace_page("p", hanoi)
 
 
 def test_the_page_needs_nothing_from_outside(hanoi):

@@ -9,6 +9,7 @@ from typing import Any
 from tensorplan.core import Episode, Planner, Problem
 from tensorplan.errors import BadInput, NotRealizable, Refused, TensorplanError
 from tensorplan.intervals import Interval
+from tensorplan.lab.brackets import bracket
 from tensorplan.lab.plain import plain
 from tensorplan.lab.stats import student
 from tensorplan.loop import MAX_STEPS, run
@@ -36,7 +37,16 @@ class Row:
     stopped: str
     seconds: float
     gap: float | None = None
-    """Of the planner's certificate, where it gave one."""
+    """Of the planner's certificate, where it gave one; see :class:`tensorplan.Certificate` for what follows."""
+    upper: float | None = None
+    lower: float | None = None
+    certificate: str | None = None
+    """Its status."""
+    failure: float | None = None
+    lower_failure: float | None = None
+    assumes: str | None = None
+    explained: float | None = None
+    warnings: tuple[str, ...] = ()
     unmetered: int = 0
     """Steps of the instance's simulator so far that no planner asked for; see :class:`tensorplan.Problem`."""
 
@@ -154,8 +164,9 @@ def _row(problem: str, planner: str, seed: int, optimal: float | None, episode: 
         worst_call=max(episode.queries, default=0),
         stopped=episode.stopped,
         seconds=episode.seconds,
-        gap=None if episode.certificate is None else episode.certificate.gap,
         unmetered=unmetered,
+        gap=None if episode.certificate is None else episode.certificate.gap,
+        **bracket(episode.certificate),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from tensorplan.errors import BadInput, shown
@@ -41,27 +42,32 @@ def check_output(path: str | Path, *, regular: bool = False) -> None:
 
 def write_output(path: str | Path, content: str | bytes) -> Path:
     """Write the content to a file, which is complete or as it was before; BadInput where that cannot be done."""
-    check_output(path)
     data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+    return save_output(path, lambda file: file.write_bytes(data))
+
+
+def save_output(path: str | Path, save: Callable[[Path], object]) -> Path:
+    """The same for what writes itself: ``save`` is given the file to write."""
+    check_output(path)
     try:
         mode = _mode(path)
         if mode is None or stat.S_ISREG(mode):
-            _replace(Path(os.path.realpath(path)), data)
+            _replace(Path(os.path.realpath(path)), save)
         else:
-            Path(path).write_bytes(data)
+            save(Path(path))
     except OSError as error:
         raise _cannot(path, error) from None
     return Path(path)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace(path: Path, save: Callable[[Path], object]) -> None:
     """The file anew, by way of one beside it; in its own place where the folder takes no other file."""
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_bytes(data)
+        save(partial)
         partial.replace(path)
     except PermissionError:
-        path.write_bytes(data)
+        save(path)
     except OSError:
         partial.unlink(missing_ok=True)
         raise

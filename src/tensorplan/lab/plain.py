@@ -10,9 +10,12 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """Dicts, lists, strings and finite numbers; records become dicts, infinities and NaN become None."""
+    """Dicts, lists, strings and finite numbers; infinities and NaN become None.
+
+    Records become dicts, without the fields that they do not print, such as the proof of a certificate.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, dict):

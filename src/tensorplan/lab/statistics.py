@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -258,6 +258,8 @@ class Standing:
     """Runs with a certificate."""
     certified: int
     """Those among them that closed the gap as far as was asked for."""
+    statuses: dict[str, int]
+    """All of them by their status."""
     wrong: int
     """Brackets that v*(s0), where it is known, is outside of."""
 
@@ -418,6 +420,7 @@ def _standing(planner: str, rows: Sequence[RunRow]) -> Standing:
         seconds=float(np.median(seconds)) if seconds else None,
         brackets=len(brackets),
         certified=sum(row.certificate == "certified" for row in brackets),
+        statuses=dict(Counter(row.certificate for row in brackets if row.certificate is not None)),
         wrong=sum(_wrong(row) for row in brackets),
     )
 

@@ -75,6 +75,15 @@ class RunRow:
     lower: float | None = None
     certificate: str | None = None
     """Its status."""
+    failure: float | None = None
+    """The probability that the bracket is wrong is at most this, and the part of it that is the lower bound's."""
+    lower_failure: float | None = None
+    assumes: str | None = None
+    """What the upper bound rests on; empty if on nothing but the declared ranges."""
+    explained: float | None = None
+    """How much of the gap the allowed misspecification explains."""
+    warnings: str | None = None
+    """Reasons to doubt what the upper bound assumes, one after the other."""
     seconds: float | None = None
     """Of all episodes."""
     trace: str | None = None
@@ -161,11 +170,10 @@ class Store:
                 if not known:
                     for table in _TABLES:
                         connection.execute(table)
-                elif known < SCHEMA:
-                    there = store._columns()
-                    for name in COLUMNS:
-                        if name not in there:
-                            connection.execute(f"ALTER TABLE runs ADD COLUMN {_TYPED[name]}")
+                there = store._columns()
+                for name in COLUMNS:
+                    if name not in there:
+                        connection.execute(f"ALTER TABLE runs ADD COLUMN {_TYPED[name]}")
                 if known < SCHEMA:
                     connection.execute(f"PRAGMA user_version = {SCHEMA}")
                 store._tell("suite", suite.as_json())

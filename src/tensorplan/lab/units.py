@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tensorplan.core import Planner, Problem
+from tensorplan.core import Certificate, Planner, Problem
 from tensorplan.errors import LONGEST, NotRealizable, Refused, shortened
+from tensorplan.lab.brackets import bracket, traces
 from tensorplan.lab.plain import plain
 from tensorplan.lab.store import RunRow
 from tensorplan.lab.suites import Unit
@@ -59,7 +60,6 @@ def play(unit: Unit, built: Callable[[Facts], None]) -> Result:
             raise
         played, refuted = error.run, error
     first = played.episodes[0]
-    certificate = first.certificate
     reward = _mean([episode.total_reward for episode in played.episodes])
     optimal, note = _optimal(problem, [episode.start for episode in played.episodes])
     row = RunRow(
@@ -76,18 +76,22 @@ def play(unit: Unit, built: Callable[[Facts], None]) -> Result:
         steps=first.steps,
         queries=first.total_queries,
         worst_call=played.worst_call,
-        upper=None if certificate is None else plain(certificate.upper),
-        lower=None if certificate is None else plain(certificate.lower),
-        certificate=None if certificate is None else certificate.status,
         seconds=math.fsum(episode.seconds for episode in played.episodes),
         trace=None if first.trace is None else f"{unit.id}.json",
         unmetered=problem.unmetered,
         note=note,
+        **_bracket(first.certificate),
     )
     if first.trace is None:
         return Result(row)
     about = {"problem": unit.problem, "planner": unit.planner, "seed": unit.seed}
-    return Result(row, plain({**about, "episodes": [episode.trace for episode in played.episodes]}))
+    return Result(row, {**about, "episodes": traces(played.episodes)})
+
+
+def _bracket(certificate: Certificate | None) -> dict[str, Any]:
+    """The columns of a certificate; SQLite knows neither lists nor infinite numbers."""
+    told = plain(bracket(certificate))
+    return {**told, "warnings": "; ".join(told.get("warnings", ())) or None}
 
 
 def _planner(unit: Unit) -> Planner:

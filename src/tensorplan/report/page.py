@@ -11,7 +11,7 @@ import json
 import math
 import os
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -37,17 +37,21 @@ from tensorplan.lab.statistics import (
 )
 from tensorplan.lab.store import RunRow, Store
 from tensorplan.report import svg
+from tensorplan.report.certificates import MEANINGS
 from tensorplan.report.markup import Markup, join, tag
 from tensorplan.report.tables import number
 
 FIELDS = (
     *("problem", "planner", "seed", "status", "total_reward", "optimal", "regret", "queries", "worst_call", "steps"),
     *("actions", "dimension", "horizon", "lower", "upper", "certificate", "seconds", "attempts", "trace", "error"),
+    *("failure", "lower_failure", "explained", "assumes", "warnings"),
 )
 """What the page knows of each run, in the order of its JSON."""
-WORDS = ("problem", "planner", "status", "certificate", "error")
+WORDS = ("problem", "planner", "status", "certificate", "error", "assumes", "warnings")
 """Fields that are numbers of entries in a list of texts."""
 SHOWN_FAILURES = 200
+SHOWN_CLAIMS = 20
+"""Assumptions, and doubts, that are listed."""
 EXACT = 2**53
 """Whole numbers up to this are what they are in JavaScript."""
 SIZES = {"dimension": "d", "actions": "A", "horizon": "H"}
@@ -69,6 +73,7 @@ def report(store: Store, beside: Path) -> str:
     sections = [
         _asked(store, sweep),
         _planners(sweep),
+        _certificates(sweep),
         _versus(sweep),
         _pictures(sweep),
         _failures(sweep),
@@ -187,6 +192,59 @@ def _planners(sweep: _Sweep) -> Section:
     wrong = sum(s.wrong for s in sweep.standings)
     warning = [tag("p", f"{_count(wrong, 'bracket')} did not contain v*(s₀).", class_="warning")] if wrong else []
     return "planners", "Planners", join([_table("Planners", heads, lines), *warning, tag("p", note, class_="note")])
+
+
+def _certificates(sweep: _Sweep) -> Section | None:
+    """What the brackets rest on: how they ended, how sure they are, what they assume, and what speaks against them."""
+    rows = [row for row in sweep.rows if row.done and row.certificate is not None]
+    if not rows:
+        return None
+    heads = ["planner", "how planning ended", "confidence", "of the lower bound", "of the upper bound", "eta explains"]
+    by_planner = _strata((row.planner, row) for row in rows)
+    lines = [_certificate_line(s, by_planner[s.planner]) for s in sweep.standings if s.brackets]
+    met = {row.certificate for row in rows}
+    note = (
+        "A lower bound on v*(s₀) rests on the simulator alone, whatever the features; an upper one on what it assumes. "
+        "Confidences are the least of a planner's runs, what eta explains is the most of a gap."
+    )
+    meanings = [tag("li", tag("b", status), f": {what}") for status, what in MEANINGS.items() if status in met]
+    content = [
+        _table("Certificates", heads, lines, left=(0, 1)),
+        tag("p", note, class_="note"),
+        tag("ul", *meanings, class_="note"),
+        _claims("What upper bounds assume", _assumptions(rows)),
+        _claims("Reasons to doubt that", ((row.warnings, row) for row in rows if row.warnings)),
+    ]
+    return "certificates", "Certificates", join(content)
+
+
+def _assumptions(rows: Iterable[RunRow]) -> Iterator[tuple[str, RunRow]]:
+    """What upper bounds rest on, as far as the runs say so."""
+    return ((row.assumes or "nothing but the declared ranges", row) for row in rows if row.assumes is not None)
+
+
+def _certificate_line(s: Standing, rows: Sequence[RunRow]) -> list[object]:
+    ended = ", ".join(f"{n:,} {status}" for status, n in s.statuses.items())
+    known = [(row.failure, row.lower_failure or 0.0) for row in rows if row.failure is not None]
+    failures = [(failure, lower, failure - lower) for failure, lower in known]
+    worst = [max(column) for column in zip(*failures, strict=True)] or [None] * 3
+    explained = max((row.explained for row in rows if row.explained), default=None)
+    return [s.planner, ended, *map(_confidence, worst), _number(explained)]
+
+
+def _confidence(failure: float | None) -> str:
+    return "–" if failure is None else "certain" if not failure else f"{1 - failure:.4g}"
+
+
+def _claims(heading: str, told: Iterable[tuple[str, RunRow]]) -> Markup:
+    """What is said of runs, each text once, with how many of whose it is said of; nothing where there is none."""
+    groups = _strata(((row.planner, text), row) for text, row in told)
+    if not groups:
+        return join([])
+    lines = [[planner, text, f"{len(rows):,}"] for (planner, text), rows in list(groups.items())[:SHOWN_CLAIMS]]
+    rest = len(groups) - len(lines)
+    note = [tag("p", f"{rest:,} more are in the table of all runs.", class_="note")] if rest else []
+    return join([tag("h3", heading), _table(heading, ["planner", "text", "runs"], lines, left=(0, 1)), *note])
 
 
 def _versus(sweep: _Sweep) -> Section | None:

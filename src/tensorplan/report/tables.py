@@ -13,6 +13,8 @@ from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Column, Table
 
+from tensorplan.report.certificates import certificate_lines
+
 if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be loaded
     from tensorplan.core import Certificate, Problem, Run
     from tensorplan.game import Cost
@@ -124,23 +126,12 @@ def run_table(problem: Problem, run: Run, optimal: Sequence[float | None]) -> Ta
 
 
 def certificate_sentences(run: Run) -> list[str]:
-    """What the planner vouches for, in one sentence for each kind of ending."""
-    kinds: dict[str, list[Certificate]] = {}
+    """What the planner vouches for: in full for one episode, in a few lines for each kind of several."""
+    kinds: dict[tuple[str, str], list[Certificate]] = {}
     for episode in run.episodes:
         if episode.certificate is not None:
-            kinds.setdefault(episode.certificate.status, []).append(episode.certificate)
-    return [_certificate_sentence(status, of_kind) for status, of_kind in kinds.items()]
-
-
-def _certificate_sentence(status: str, certificates: list[Certificate]) -> str:
-    widest = max(certificates, key=lambda c: c.gap)
-    sure = "" if not widest.failure else f" at confidence {1 - widest.failure:.4g}"
-    if len(certificates) > 1:
-        return f"{status}, {len(certificates)} episodes: the largest gap is {number(widest.gap, 3)}{sure}"
-    low, high = (
-        "-inf" if x == -math.inf else "inf" if x == math.inf else f"{x:.8g}" for x in (widest.lower, widest.upper)
-    )
-    return f"{status}: v*(s0) is in [{low}, {high}]{sure}, gap {number(widest.gap, 3)}"
+            kinds.setdefault((episode.certificate.status, episode.certificate.assumes), []).append(episode.certificate)
+    return [line for alike in kinds.values() for line in certificate_lines(alike)]
 
 
 def constants_table(constants: Constants) -> Table:

@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Array
+from tensorplan.core import Array, Certificate
 from tensorplan.errors import BadInput
 from tensorplan.lab.outputs import write_output
 from tensorplan.planners.trace import Disjunction, Failure, Iteration, Trace
+from tensorplan.report.certificates import certificate_lines
+from tensorplan.report.markup import Markup, tag
 from tensorplan.report.sol_slice import Plane, convex_part, pieces, strips
 from tensorplan.report.trace_pictures import Pictures, pictures_of, state_of
 
@@ -37,28 +39,44 @@ LABEL = 48
 """Characters of a state that are shown."""
 
 
-def write_trace_page(problem: str, trace: Trace, path: str | Path, *, pictures: Pictures | None = None) -> Path:
-    """Write the page of a recorded run.
+def write_trace_page(
+    problem: str,
+    trace: Trace,
+    path: str | Path,
+    *,
+    certificate: Certificate | None = None,
+    pictures: Pictures | None = None,
+) -> Path:
+    """Write the page of a recorded run, with the certificate that it led to.
 
     ``pictures`` draw the states of the problem; puzzles of the catalog have their own, and other problems are drawn as
     a graph of the states that were visited, stage by stage.
     """
-    return write_output(path, trace_page(problem, trace, pictures=pictures))
+    return write_output(path, trace_page(problem, trace, certificate=certificate, pictures=pictures))
 
 
-def trace_page(problem: str, trace: Trace, *, pictures: Pictures | None = None) -> str:
+def trace_page(
+    problem: str, trace: Trace, *, certificate: Certificate | None = None, pictures: Pictures | None = None
+) -> str:
     """The page as text."""
     if not trace.iterations:
         raise BadInput(f"the trace of problem {problem!r} holds no iteration: there is nothing to show")
     data = json.dumps(_data(trace, pictures or pictures_of(problem) or Pictures(move="step")), allow_nan=False)
     parts = {
         "title": html.escape(f"TensorPlan on {problem}"),
+        "claim": "" if certificate is None else _claim(certificate),
         "style": _asset("trace.css"),
         "script": _asset("trace.js"),
         "data": data.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"),
     }
     before, *rest = _asset("trace.html").split("{{")
     return before + "".join(parts[name] + text for name, text in (part.split("}}", 1) for part in rest))
+
+
+def _claim(certificate: Certificate) -> Markup:
+    """What the run has proved."""
+    lines = (tag("p", line) for line in certificate_lines([certificate]))
+    return tag("section", tag("h2", "Certificate"), *lines, id="claim")
 
 
 def _asset(name: str) -> str:

@@ -54,6 +54,9 @@
   const text = (field) => ({ value: (row) => row[at[field]], show: (row) => row[at[field]] ?? "–" });
   const numeric = (field, digits = 5) => ({ n: true, value: (row) => row[at[field]], show: (row) => show(row[at[field]], digits) });
   const gap = (row) => (row[at.upper] === null || row[at.lower] === null ? null : row[at.upper] - row[at.lower]);
+  const confidence = (field) => (row) => (row[at[field]] === null ? null : 1 - row[at[field]]);
+  const assumes = (row) => (row[at.assumes] === "" ? "nothing but the declared ranges" : row[at.assumes]);
+  const explained = (row) => row[at.explained] || null;
   const link = (row) => {
     const name = row[at.trace];
     return name === null ? "–" : make("a", { href: data.traces + encodeURIComponent(name) }, "trace");
@@ -79,9 +82,14 @@
     { name: "seconds", ...numeric("seconds", 3) },
     { name: "attempts", ...numeric("attempts") },
     { name: "trace", value: (row) => row[at.trace], show: link },
+    { name: "confidence", n: true, value: confidence("failure"), show: (row) => show(confidence("failure")(row), 4) },
+    { name: "of lower", n: true, value: confidence("lower_failure"), show: (row) => show(confidence("lower_failure")(row), 4) },
+    { name: "eta explains", n: true, value: explained, show: (row) => show(explained(row), 3) },
     { name: "what it said", kind: "error", ...text("error") },
+    { name: "upper assumes", kind: "error", value: assumes, show: (row) => assumes(row) ?? "–" },
+    { name: "doubts", kind: "error", ...text("warnings") },
   ];
-  const detail = ["worst call", "steps", "A", "d", "H", "lower", "upper", "certificate", "attempts", "trace"];
+  const detail = ["worst call", "steps", "A", "d", "H", "lower", "upper", "certificate", "attempts", "trace", "confidence", "of lower", "eta explains", "upper assumes", "doubts"];
   for (const column of all)
     column.kind = [column.kind, column.n && "n", detail.includes(column.name) && "detail"].filter(Boolean).join(" ");
   const columns = all.filter((column) => data.rows.some((row) => column.value(row) !== null));

@@ -1,0 +1,108 @@
+"""Certificates, and proofs that were checked, in words."""
+
+import dataclasses
+import inspect
+import json
+import math
+import re
+
+import pytest
+
+import tensorplan as tp
+from tensorplan.lab.brackets import bracket, traces
+from tensorplan.lab.plain import plain
+from tensorplan.report.certificates import MEANINGS, certificate_lines, checked_lines, checked_row, confidences
+
+SURE = tp.Certificate(2.0, 1.0, "certified", assumes="v* is linear")
+LIKELY = tp.Certificate(2.0, 1.0, "eta", 0.05, 0.02, "v* is nearly linear", 0.5, ("no reward was seen",), 1.0, "proof")
+
+
+def test_every_status_has_a_meaning():
+    about = re.search(r"status: str\n(.*?)failure: float", inspect.getsource(tp.Certificate), re.DOTALL)[1]
+    assert set(re.findall(r'``"(\w+)"``', about)) == set(MEANINGS)
+    assert {"eta", "doubtful", "failed"} < set(MEANINGS)
+
+
+def test_one_certificate_is_told_in_full():
+    assert certificate_lines([SURE]) == [f"certified: {SURE.sentence}", "gap 1"]
+    assert certificate_lines([LIKELY]) == [
+        f"eta: {LIKELY.sentence}",
+        "gap 1, of which eta explains 0.5; the lower bound holds at confidence 0.98, whatever the features, the upper "
+        "one at 0.97; what is left of the gap is what the misspecification eta explains",
+        "doubt: no reward was seen",
+    ]
+    (claim, more) = certificate_lines([tp.Certificate(math.inf, 0.0, "mine")])
+    assert claim == "mine: v*(s0) is in [0, inf], whatever the features"
+    assert more == "gap infinite"
+
+
+def test_several_certificates_are_told_by_the_widest():
+    wider = dataclasses.replace(LIKELY, upper=3.0, warnings=("no reward was seen", "time is ignored"))
+    first, second, *doubts = certificate_lines([LIKELY, wider])
+    assert first == "eta, 2 episodes: each v*(s0) is in its bracket, at confidence 0.95, if v* is nearly linear"
+    assert second.startswith("the largest gap is 2, of which eta explains 0.5; the lower bound holds")
+    assert doubts == ["doubt: no reward was seen", "doubt: time is ignored"]
+    free = tp.Certificate(1.0, 1.0, "certified")
+    assert certificate_lines([free] * 3) == [
+        "certified, 3 episodes: each v*(s0) is in its bracket, whatever the features",
+        "the largest gap is 0",
+    ]
+
+
+def test_what_is_certain_has_no_confidence():
+    assert confidences(0.0, 0.0) == ""
+
+
+def test_data_has_all_of_a_certificate_but_its_proof():
+    data = plain(LIKELY)
+    assert set(data) == {f.name for f in dataclasses.fields(tp.Certificate)} - {"proof"}
+    row = bracket(LIKELY)
+    assert (row["certificate"], row["lower_failure"], row["warnings"]) == ("eta", 0.02, ("no reward was seen",))
+    assert "proof" not in row
+    assert bracket(None) == {}
+
+
+def test_traces_carry_the_certificate_that_they_led_to():
+    (episode,) = tp.run(tp.make("hanoi/2"), tp.TensorPlan(trace=True)).episodes
+    assert episode.certificate.proof is not None
+    (told,) = traces([episode])
+    assert told["certificate"]["status"] == "certified"
+    assert told["certificate"]["assumes"].startswith("v*(s) = <phi_v(s), theta>")
+    assert "proof" not in json.dumps(told)
+    assert traces([dataclasses.replace(episode, trace=None)]) == [None]
+
+
+@pytest.fixture(scope="module")
+def proof():
+    return tp.run(tp.make("hanoi/3"), tp.TensorPlan()).episodes[0].certificate.proof
+
+
+def test_a_checked_proof_in_words_and_as_data(proof):
+    checked = tp.check(proof)
+    first, second, third, fourth = checked_lines(proof, checked)
+    assert re.fullmatch(r"hanoi/3, exact mode: states \d+, answers \d+, rows \d+, disjunctions \d+, leaves \d+", first)
+    assert second == "proved, for certain: v*(s0) is in [-7, -7], gap 0"
+    assert third == f"the upper end assumes that {checked.assumes}"
+    assert fourth == "a policy earns at least -7, whatever the features"
+    row = checked_row(proof, checked)
+    assert (row["problem"], row["mode"], row["refuted"], row["lower"], row["failure"]) == (
+        "hanoi/3",
+        "exact",
+        False,
+        -7,
+        0,
+    )
+    assert row["states"] == len(proof.data["states"])
+    assert row["gap"] == row["upper"] - row["lower"]
+
+
+def test_a_refutation_in_words_and_as_data(proof):
+    checked = dataclasses.replace(tp.check(proof), upper=None, failure=0.05)
+    lines = checked_lines(tp.Proof({**proof.data, "mode": "certified"}), checked)
+    assert "measurements" not in lines[0]
+    assert lines[1:] == [
+        "refuted, at confidence 0.95: a policy earns at least -7, whatever the features",
+        f"it is not true that {checked.assumes}",
+    ]
+    row = checked_row(proof, checked)
+    assert (row["refuted"], row["upper"], row["gap"]) == (True, None, None)
