@@ -18,7 +18,7 @@ from tensorplan.planners import bilin_program
 from tensorplan.planners.bilin_constants import bilin_constants, critical_gain
 from tensorplan.planners.bilin_program import Hypotheses, Rollouts
 from tensorplan.planners.bilin_ucb import BiLinUCB
-from tensorplan.planners.sol import Place
+from tensorplan.planners.place import Place
 from tensorplan.testing import check_planner
 
 

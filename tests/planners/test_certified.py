@@ -19,7 +19,8 @@ from tensorplan.intervals import bernstein_radius, hoeffding_radius
 from tensorplan.optimism import solve
 from tensorplan.planners import approx_td, certified, evaluation, measuring, queries
 from tensorplan.planners.ledger import Ledger
-from tensorplan.planners.sol import Place, Sol
+from tensorplan.planners.place import Place
+from tensorplan.planners.sol import Sol
 from tensorplan.problems.featurize import draw_theta, embed
 
 

@@ -11,7 +11,7 @@ from random_programs import convex_optimum
 import tensorplan as tp
 from tensorplan.core import return_range
 from tensorplan.optimism import Program, solve
-from tensorplan.planners.sol import Place
+from tensorplan.planners.place import Place
 
 
 def layered(seed, **options):

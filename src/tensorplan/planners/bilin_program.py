@@ -30,8 +30,9 @@ from tensorplan.core import END, Array, Node, Policy
 from tensorplan.errors import NotRealizable
 from tensorplan.optimism import Solution
 from tensorplan.planners.experience import Experience
+from tensorplan.planners.place import Place
 from tensorplan.planners.refute import at_least, conflict, listed, smallest_bound, smallest_eta
-from tensorplan.planners.sol import Place, Sol
+from tensorplan.planners.sol import Sol
 
 TIGHT = 1e-9
 """What (C) and (S) are widened by, relative to 1 + B, since features and rewards are floats."""

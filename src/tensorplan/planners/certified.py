@@ -402,7 +402,8 @@ class Planning:
         if self._contradicted:
             self.sol.earned(self.root.place, self.root.phi, self.lower)
             return "refuted"
-        return self._verdict() if status == "closed" else status
+        attacked = status == "closed" or not doubts(self.access, self.memory.experience)
+        return self._verdict() if status in ("closed", "budget") and self._closed and attacked else status
 
     def _verdict(self) -> str:
         """What a closed gap may be called."""

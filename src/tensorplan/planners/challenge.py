@@ -18,8 +18,8 @@ from tensorplan.core import END, Access, Node
 from tensorplan.errors import BadInput
 from tensorplan.planners.evaluation import RANDOM, Candidate, Player, Visits
 from tensorplan.planners.experience import Experience
+from tensorplan.planners.place import Place
 from tensorplan.planners.queries import Queries
-from tensorplan.planners.sol import Place
 from tensorplan.planners.uct import UCT, Tree
 from tensorplan.problems.simulate import contradiction
 

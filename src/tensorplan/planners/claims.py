@@ -7,7 +7,7 @@ import warnings
 
 from tensorplan.core import Access, Certificate, Policy
 from tensorplan.errors import NotRealizable
-from tensorplan.planners.sol import Place
+from tensorplan.planners.place import Place
 
 ROUNDING = 1e-9
 """By how much bounds may pass each other, as a part of the scale of returns, before that is a contradiction."""

@@ -18,8 +18,8 @@ import numpy as np
 from tensorplan.core import END, Array, Node
 from tensorplan.intervals import betting_lower_bound
 from tensorplan.planners.approx_td import Moments
+from tensorplan.planners.place import Place
 from tensorplan.planners.queries import Queries
-from tensorplan.planners.sol import Place
 from tensorplan.problems.simulate import believable
 
 GROWTH = 1.3

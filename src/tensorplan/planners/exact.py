@@ -25,9 +25,10 @@ from tensorplan.planners.challenge import ATTACK, DOUBTED, ROUNDS, SCRUTINISED, 
 from tensorplan.planners.claims import assumption, table_refutation, unfit_by_table, warn
 from tensorplan.planners.experience import Experience
 from tensorplan.planners.facts import Fact, Rollout
+from tensorplan.planners.place import Place
 from tensorplan.planners.queries import Queries
 from tensorplan.planners.refute import refutation
-from tensorplan.planners.sol import ROUNDING, Place, Sol
+from tensorplan.planners.sol import ROUNDING, Sol
 from tensorplan.planners.trace import Trace, Watch
 from tensorplan.planners.transcript import exact_proof
 from tensorplan.problems.simulate import believable, contradiction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorplan.core import Array, Node
-from tensorplan.planners.sol import Place
+from tensorplan.planners.place import Place
 
 
 class Fact:

@@ -20,8 +20,9 @@ from tensorplan.planners.approx_td import Moments
 from tensorplan.planners.evaluation import key_of
 from tensorplan.planners.experience import Experience
 from tensorplan.planners.ledger import Ledger
+from tensorplan.planners.place import Place
 from tensorplan.planners.queries import Queries
-from tensorplan.planners.sol import ROUNDING, Place, Sol, Variance
+from tensorplan.planners.sol import ROUNDING, Sol, Variance
 
 CHEAP = 2_000
 """Samples per action below which no variance is looked at."""

@@ -18,8 +18,9 @@ from tensorplan.errors import BudgetSpent, Refused
 from tensorplan.planners.anytime import ended
 from tensorplan.planners.approx_td import approx_td
 from tensorplan.planners.constants import Constants, constants
+from tensorplan.planners.place import Place
 from tensorplan.planners.refute import refutation
-from tensorplan.planners.sol import Place, Sol
+from tensorplan.planners.sol import Sol
 from tensorplan.planners.trace import Trace, Watch
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import numpy as np
 from tensorplan.core import Policy
 from tensorplan.errors import NotRealizable
 from tensorplan.optimism import Program, Search
-from tensorplan.planners.sol import Place, Sol
+from tensorplan.planners.place import Place
+from tensorplan.planners.sol import Sol
 
 NODES = 100_000
 """Of the branch and bound, for one question."""

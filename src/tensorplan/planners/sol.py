@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import Array, Node
-from tensorplan.errors import shown
+from tensorplan.core import Array
 from tensorplan.optimism import Program, Search, Solution
+from tensorplan.planners.place import Place
 
 ROUNDING = 1e-12
 """What T1-T3 are widened by, relative to 1 + B, since features and rewards are floats."""
@@ -32,31 +31,11 @@ ROUNDING = 1e-12
 MARGIN = 1e-6
 """What a variance is rounded up by, relative to itself, so that another order of its sums proves it too."""
 
-QUOTED = 24
-"""Characters of a state in messages."""
-
 CHUNK = 20_000
 """Nodes after which a long search says how far it is, at most."""
 
 WORK = 4e9
 """Multiplications in about a second of searching: work is counted, not timed, so that seeds repeat runs."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """The state that a row or a disjunction is about."""
-
-    stage: int
-    state: Any
-
-    @classmethod
-    def of(cls, node: Node) -> Place:
-        """The state of a node; one that cannot be hashed goes by what it looks like."""
-        key = node.key
-        return cls(node.stage, repr(node) if key is None else key)
-
-    def __str__(self) -> str:
-        return f"{shown(self.state, QUOTED)} (stage {self.stage})"
 
 
 class Source(NamedTuple):

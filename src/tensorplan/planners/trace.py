@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from tensorplan.core import Access, Array
 from tensorplan.optimism import Solution
-from tensorplan.planners.sol import Place, Sol
+from tensorplan.planners.place import Place
+from tensorplan.planners.sol import Sol
 
 Disjunction = tuple[float, tuple[tuple[float, ...], ...]]
 """(tol, (Δ_1, .., Δ_A)): some a has |<Δ_a, [1, θ]>| <= tol."""

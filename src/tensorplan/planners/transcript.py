@@ -13,7 +13,8 @@ from tensorplan.errors import shown
 from tensorplan.planners.evaluation import Evaluation
 from tensorplan.planners.facts import Fact, Rollout
 from tensorplan.planners.measuring import Estimate, Measurement, Radius
-from tensorplan.planners.sol import Place, Sol, Source, Variance
+from tensorplan.planners.place import Place
+from tensorplan.planners.sol import Sol, Source, Variance
 from tensorplan.proofs.proof import Proof, plain_tree
 
 
