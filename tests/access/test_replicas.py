@@ -200,3 +200,46 @@ def test_threads_are_one_in_new_processes_alone(monkeypatch):
     with processes.single_threaded():
         assert (os.environ["OMP_NUM_THREADS"], os.environ["OPENBLAS_NUM_THREADS"]) == ("3", "1")
     assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
+class Coin:
+    """Declared deterministic, and not."""
+
+    actions, horizon = 2, 3
+    deterministic_transitions = deterministic_rewards = True
+
+    def start(self, rng):
+        return 0
+
+    def step(self, state, action, rng):
+        return float(rng.random() < 0.9), state + 1
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_chance_in_replicas_is_noticed(ahead):
+    """Each question has random numbers of its own, what was asked ahead serves once, and draws are passed on."""
+    with ReplicatedMDP(Coin, workers=1, ahead=ahead) as mdp:
+        task = tp.Problem(mdp, lambda state, stage: np.eye(3)[state], bound=6.0)
+        access = tp.LocalAccess(task, 0, np.random.default_rng(0))
+        access.query(access.root, 0)
+        assert access.drew
+
+        def ask_again():
+            for _ in range(100):
+                access.recheck(access.root, 0)
+
+        with pytest.raises(tp.ProblemError, match="declared to have deterministic rewards"):
+            ask_again()
+
+
+def test_replicas_draw_nothing_where_nothing_is_random():
+    with ReplicatedMDP(Steady, workers=1) as mdp:
+        rng = np.random.default_rng(0)
+        before = rng.bit_generator.state
+        mdp.step(0, 1, rng)
+        assert rng.bit_generator.state == before
+
+
+class Steady(Coin):
+    def step(self, state, action, rng):
+        return 0.5, state + 1

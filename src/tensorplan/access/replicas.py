@@ -48,6 +48,8 @@ class Answer(NamedTuple):
     rewards: Sequence[float]
     successors: Sequence[State]
     which: Sequence[int]
+    drew: bool
+    """Whether the simulator drew random numbers."""
     error: Exception | None = None
 
 
@@ -101,7 +103,7 @@ class ReplicatedMDP(Forwarding):
                     self._known.clear()
                 answers = self._ask([(state, a, 1) for a in range(self.actions)], rng)
                 self._known.update({(state, a): _single(answer) for a, answer in enumerate(answers)})
-            return self._known[state, action]
+            return self._known.pop((state, action))  # asked once more, it is asked of a replica
         except TypeError:
             raise ProblemError(f"asking ahead needs states that can be hashed, got {state!r}") from None
 
@@ -128,7 +130,8 @@ class ReplicatedMDP(Forwarding):
 
     def _ask(self, questions: Sequence[tuple[State, int, int]], rng: np.random.Generator) -> list[Answer]:
         """The answers, in the order of the questions."""
-        drawn = int(rng.integers(2**63))
+        certain = self.deterministic_transitions and self.deterministic_rewards
+        drawn = self.calls if certain else int(rng.integers(2**63))
         pieces = [Piece(*question, (drawn, i)) for i, question in enumerate(questions)]
         todo, answers, deaths = deque(range(len(pieces))), dict[int, Answer](), Counter[int]()
         try:
@@ -150,6 +153,8 @@ class ReplicatedMDP(Forwarding):
         except BaseException:
             self._crew.drop()
             raise
+        if certain and any(answer.drew for answer in answers.values()):
+            rng.random()  # whoever watches the generator is to know
         return [answers[at] for at in range(len(pieces))]
 
 
@@ -161,14 +166,16 @@ def draw(mdp: MDP, piece: Piece) -> Answer:
     """What a replica answers."""
     state, action, n, seed = piece
     rng = np.random.default_rng(seed)
+    before = rng.bit_generator.state
     try:
         if n > 1 and isinstance(mdp, Vectorised):
             rewards, successors, which = mdp.step_batch(state, action, n, rng)
-            return Answer(rewards.tolist(), list(successors), which.tolist())
+            return Answer(rewards.tolist(), list(successors), which.tolist(), rng.bit_generator.state != before)
         steps = [mdp.step(state, action, rng) for _ in range(n)]
-        return Answer([reward for reward, _ in steps], [following for _, following in steps], range(n))
+        drew = rng.bit_generator.state != before
+        return Answer([reward for reward, _ in steps], [following for _, following in steps], range(n), drew)
     except Exception as error:
-        return Answer((), (), (), RuntimeError(f"{type(error).__name__}: {error}"))
+        return Answer((), (), (), False, RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 # ------------------------------------------------------------------------------------------------- who answers
