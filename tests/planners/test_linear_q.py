@@ -21,6 +21,7 @@ from linear_q import (
 from random_graphs import random_graph
 
 import tensorplan as tp
+from tensorplan.planners.challenge import ROUNDS
 from tensorplan.problems.explore import explore
 from tensorplan.problems.layered import layered
 from tensorplan.testing import check_planner, problems
@@ -165,8 +166,9 @@ def test_misspecified_features(planner, seeds, least, eta):
         actions, d, horizon = (int(x) for x in rng.integers(2, [12, 7, 7]))
         task = layered(actions, d, states=20, horizon=horizon, features="q", eta=eta, seed=seed)
         (episode,) = tp.run(task, planner).episodes
-        assert episode.total_queries <= most_queries(task)
-        if episode.certificate.status == "refuted":
+        refutes = episode.certificate.status == "refuted"
+        assert episode.total_queries <= most_queries(task) + refutes * ROUNDS * horizon
+        if refutes:
             refuted += 1
             bracketed(task, episode)
             assert episode.certificate.upper == task.return_range()[1]

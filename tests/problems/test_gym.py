@@ -296,8 +296,11 @@ def test_a_frame_may_be_given(frame):
 
 def test_clipping_must_be_asked_for_and_is_counted():
     problem = ramp(outside="clip")
-    (episode,) = tp.run(problem, tp.TensorPlan()).episodes
-    assert episode.certificate.upper == pytest.approx(2)  # v* = 5 is not linear in features of clipped points
+    with pytest.raises(tp.NotRealizable) as refuted:  # v* = 5 is not linear in features of clipped points
+        tp.run(problem, tp.TensorPlan())
+    (episode,) = refuted.value.run.episodes
+    assert episode.certificate.lower == pytest.approx(5)
+    assert any("observations were clipped" in doubt for doubt in episode.certificate.warnings)
     assert problem.mdp.clipped == problem.phi_v.clipped > 0
     assert ramp(outside="clip", frame=((0,), (5,))).mdp.clipped == 0
 

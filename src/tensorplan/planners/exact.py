@@ -420,8 +420,11 @@ class Planning:
 
     # ------------------------------------------------------------------ the end
 
-    def _challenge(self) -> bool:
-        """Try what was not asked, once: what it shows must agree with some θ too; whether there was anything new."""
+    def _challenge(self, hopeless: bool = False) -> bool:
+        """Try what was not asked, once: what it shows must agree with some θ too; whether there was anything new.
+
+        ``hopeless``: features are of no use, and this is the only way to find a good path.
+        """
         if self.challenged or self.root in self.memory.challenged:
             return False
         self.challenged = True
@@ -431,7 +434,7 @@ class Planning:
         steps = self.access.horizon or DEPTH
         usual = min(ATTACK * spent, SCRUTINISED * spent - math.ceil(self.config.recheck * len(self.best.steps)))
         allowance = max(1.0, DOUBTED * spent if doubted else usual)
-        if not self.experience.paid:
+        if hopeless or not self.experience.paid:
             allowance = max(allowance, ROUNDS * steps)
         end = spent + min(int(allowance), self.queries.room)
         Explorer(self.queries, steps, self.rng, self.upper).explore(end, self._observed)
@@ -470,7 +473,7 @@ class Planning:
         return self._verdict() if checked == "closed" else checked
 
     def _last_try(self, status: str) -> str:
-        self._challenge()
+        self._challenge(hopeless=status == "refuted")
         return status
 
     def _verdict(self) -> str:

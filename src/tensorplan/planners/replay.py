@@ -171,9 +171,9 @@ class Search(ABC, Generic[M]):
         doubted = bool(doubts(self.access, self.queries.experience))
         usual = min(ATTACK * spent, SCRUTINISED * spent - rechecks)
         allowance = max(1.0, DOUBTED * spent if doubted else usual)
-        if not self.queries.experience.paid:
-            allowance = max(allowance, ROUNDS * len(self.path))
         assert self.access.horizon is not None
+        if self.memory.refuted or not self.queries.experience.paid:
+            allowance = max(allowance, ROUNDS * self.access.horizon)
         end = spent + min(int(allowance), self.queries.room)
         self._keep(find_path(self.queries, self.access.horizon, self.rng, end, self.upper))
         recheck(self.access, self.path, RECHECKED, self.rng)
