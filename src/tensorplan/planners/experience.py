@@ -24,16 +24,23 @@ SWEEPS = 200
 ENOUGH = 1e-3
 """Value iteration without a horizon ends when a sweep changes no value by more than this part of the largest."""
 
+ENDED, TIME_IS_UP = -1, -2
+"""Successors: END, and END after the last stage, which says nothing about where the action leads."""
+
+EAGER = 1e-6
+"""How much more, relatively, something untried is worth one step earlier."""
+
 
 class Experience:
     """Counts of transitions, by the identity of states; states that cannot be hashed leave no trace."""
 
     def __init__(self, access: Access, discount: float) -> None:
         self.actions, self.horizon, self.discount = access.actions, access.horizon, discount
+        self.certain = access.deterministic_transitions and access.deterministic_rewards
         self.index: dict[Any, int] = {}
         """The number of each state by its key."""
         self.pairs: dict[int, dict[int, list[float]]] = {}
-        """By pair, state * A + action: per successor, -1 for END, how often it came and the sum of its rewards."""
+        """By pair, state * A + action: per successor, how often it came and the sum of its rewards."""
         self.size = 0
         self.paid = False
         """Whether any reward was not zero."""
@@ -58,7 +65,8 @@ class Experience:
 
     def _count(self, node: Node, action: int, following: Any, count: float, reward: float) -> None:
         state = self._number(node)
-        ahead = -1 if following is END else self._number(following)
+        over = node.stage + 1 == self.horizon
+        ahead = (TIME_IS_UP if over else ENDED) if following is END else self._number(following)
         if state is None or ahead is None:
             return
         successors = self.pairs.setdefault(state * self.actions + action, {})
@@ -105,9 +113,10 @@ class Experience:
     def curious(self, prize: float) -> Choices:
         """A policy that explores: an action never tried promises ``prize``, or as much as the best that is known.
 
-        Others have a bonus: the spread of what may come next, over the square root of how often they were tried.
+        Others have a bonus, where something is random: the spread of what may come next, over the square root of how
+        often they were tried.
         """
-        return self._plan(1.0, prize)
+        return self._plan(0.0 if self.certain else 1.0, prize)
 
     def _plan(self, bonus: float, prize: float | None) -> Choices:
         model = _Model(self)
@@ -152,13 +161,16 @@ class _Model:
             for ahead, (count, reward) in successors.items()
         ]
         table = np.array(entries, dtype=np.float64).reshape(-1, 4)
-        self.pair, self.ahead = table[:, 0].astype(np.intp), table[:, 1].astype(np.intp)
-        self.count = table[:, 2]
-        size = self.states * self.actions
+        size, pair, count = self.states * self.actions, table[:, 0].astype(np.intp), table[:, 2]
+        paid = np.bincount(pair, weights=count, minlength=size)
+        self.tried = paid > 0
+        self.reward = np.bincount(pair, weights=table[:, 3], minlength=size) / np.maximum(paid, 1.0)
+        led = table[:, 1] != TIME_IS_UP
+        self.pair, self.ahead, self.count = pair[led], table[led, 1].astype(np.intp), count[led]
         total = np.bincount(self.pair, weights=self.count, minlength=size)
-        self.tried = total > 0
+        self.followed = total > 0
+        """Pairs of which it is known where they lead."""
         self.total = np.maximum(total, 1.0)
-        self.reward = np.bincount(self.pair, weights=table[:, 3], minlength=size) / self.total
 
     def back_up(self, value: Array, bonus: float, prize: float | None) -> tuple[NDArray[np.int16], Array]:
         """The best actions, -1 where none was tried, and their values; ``value`` (S + 1,) is that of the next states.
@@ -171,12 +183,15 @@ class _Model:
         if bonus:
             spread = float(np.ptp(self.reward[self.tried])) if self.tried.any() else 0.0
             q += bonus * (spread + float(np.ptp(value))) / np.sqrt(self.total)
-        untried = -np.inf if prize is None else max(prize, float(q[self.tried].max(initial=-np.inf)))
-        q = np.where(self.tried, q, untried).reshape(self.states, self.actions)
+        known, untried = self.tried, -np.inf
+        if prize is not None:
+            known = self.followed
+            untried = (1 + EAGER) * max(prize, float(q[known].max(initial=-np.inf)))
+        q = np.where(known, q, untried).reshape(self.states, self.actions)
         best = q.max(axis=1, initial=-np.inf)
-        known = best > -np.inf
-        average = float(best[known].mean()) if known.any() else 0.0
+        sure = best > -np.inf
+        average = float(best[sure].mean()) if sure.any() else 0.0
         return (
-            np.where(known, q.argmax(axis=1), -1).astype(np.int16),
-            np.append(np.where(known, best, average), 0.0),
+            np.where(sure, q.argmax(axis=1), -1).astype(np.int16),
+            np.append(np.where(sure, best, average), 0.0),
         )
