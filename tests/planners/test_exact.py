@@ -2,6 +2,7 @@ import itertools
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -637,3 +638,34 @@ def test_problems_that_do_not_fit(spec, options, kind, sentence):
         tp.run(task, tp.TensorPlan(**options))
     assert str(error.value) == sentence
     assert error.value.run.episodes == ()
+
+
+# ------------------------------------------------------------------------------------ what certified means
+
+
+@pytest.mark.parametrize("bound", [1e3, 1e6, 1e9])
+def test_a_large_ball_does_not_widen_what_counts_as_none(bound):
+    """Rounding grows with B, and so does what a path may lose by it: beyond 1e-6 of the returns that is no proof."""
+    for seed in range(4):
+        task = replace(tp.make("layered", actions=3, d=4, horizon=50, seed=seed), bound=bound)
+        (episode,) = tp.run(task, tp.TensorPlan(), budget=5_000).episodes
+        certificate, best = episode.certificate, task.optimal_value(episode.start)
+        assert certificate.lower - 1e-9 <= best <= certificate.upper + 1e-9
+        assert certificate.status == ("certified" if bound == 1e3 else "limit")
+        if certificate.status == "certified":
+            assert best - episode.total_reward <= certificate.gap <= 1e-6 * 50
+
+
+def test_a_gap_that_eta_explains_is_not_certified_unless_it_is_what_was_asked_for():
+    statuses = Counter()
+    for seed in range(10):
+        task = tp.make("layered/3x4", horizon=8, eta=0.2, seed=seed)
+        loose, tight = (
+            tp.run(task, tp.TensorPlan(eta=0.2, delta=delta)).episodes[0].certificate for delta in (7.9, 0.5)
+        )
+        for certificate, delta in ((loose, 7.9), (tight, 0.5)):
+            assert certificate.lower - 1e-9 <= task.optimal_value(0) <= certificate.upper + 1e-9
+            assert certificate.explained >= certificate.gap - 1e-6
+            assert (certificate.status == "certified") == (certificate.gap <= delta)
+            statuses[certificate.status] += 1
+    assert set(statuses) == {"certified", "eta"}

@@ -27,8 +27,8 @@ ENOUGH = 1e-3
 ENDED, TIME_IS_UP = -1, -2
 """Successors: END, and END after the last stage, which says nothing about where the action leads."""
 
-EAGER = 1e-6
-"""How much more, relatively, something untried is worth one step earlier."""
+PATIENT = 1 - 1e-6
+"""A discount on top of the problem's, so that what is worth the same sooner and later is taken sooner."""
 
 
 class Experience:
@@ -154,7 +154,8 @@ class _Model:
     """The counts as arrays."""
 
     def __init__(self, experience: Experience) -> None:
-        self.actions, self.discount, self.states = experience.actions, experience.discount, len(experience.index)
+        self.actions, self.states = experience.actions, len(experience.index)
+        self.discount = PATIENT * experience.discount
         entries: Sequence[tuple[int, int, float, float]] = [
             (pair, ahead, count, reward)
             for pair, successors in experience.pairs.items()
@@ -186,7 +187,7 @@ class _Model:
         known, untried = self.tried, -np.inf
         if prize is not None:
             known = self.followed
-            untried = (1 + EAGER) * max(prize, float(q[known].max(initial=-np.inf)))
+            untried = max(prize, float(q[known].max(initial=-np.inf)))
         q = np.where(known, q, untried).reshape(self.states, self.actions)
         best = q.max(axis=1, initial=-np.inf)
         sure = best > -np.inf
