@@ -147,7 +147,7 @@ class Surveyor:
                 return False
             if self.measure(estimate, n, number, alpha, theta):
                 return True
-            sharpness *= 2
+            sharpness *= math.sqrt(2)  # twice as many samples
 
     def measure(self, estimate: Estimate, n: int, number: int, alpha: float, theta: Array) -> bool:
         """T1-T3 for a state from n fresh samples of every action; whether they exclude θ."""
