@@ -85,3 +85,27 @@ def feasible(program, theta, slack=1e-7):
         and (program.rows @ theta <= program.rhs + slack).all()
         and held.all()
     )
+
+
+def touching_program(rng):
+    """A program whose feasible set touches the ball, or whose rows and forms nearly depend on one another."""
+    d, a, n, m = (int(rng.integers(*ends)) for ends in ((1, 7), (1, 4), (1, 6), (2, 9)))
+    radius = float(rng.choice([1e-6, 1.0, 3.0, 1e6]))
+    star = rng.normal(size=d)
+    star *= radius / np.linalg.norm(star)
+    rows, forms = rng.normal(size=(m, d)), rng.normal(size=(n, a, d + 1))
+    rhs = rows @ star + radius * rng.random(m) * rng.choice([0.0, 1.0])
+    choice = rng.integers(a, size=n)
+    forms[:, :, 0] *= radius
+    forms[range(n), choice, 0] = -forms[range(n), choice, 1:] @ star
+    hair = rng.choice([0.0, 1.0, -1.0]) * 10.0 ** rng.integers(-16, -5)
+    kind = rng.integers(3)
+    if kind == 0:  # a row that leaves a point of the ball, or a hair more or less
+        rows[0], rhs[0] = -star / radius, -radius * (1 + hair)
+    elif kind == 1:
+        forms[0, :, 0], forms[0, :, 1:] = -radius * (1 + hair), star / radius
+    else:
+        rows[1], rhs[1] = -rows[0] + hair * rng.normal(size=d), -rhs[0]
+    product = bool(rng.random() < 0.3)
+    tol = rng.choice([0.0, 0.1, 1e-6]) * rng.random(n) * radius ** (a if product else 1)
+    return Program(rng.normal(size=d) * rng.choice([1e-5, 1.0, 1e5]), radius, rows, rhs, forms, tol, product)

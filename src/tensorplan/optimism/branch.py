@@ -7,13 +7,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.optimism.relax import EMPTY, Desk, Rows, compiled, dot, relax
+from tensorplan.optimism.relax import EMPTY, Desk, Rows, compiled, dot, drop_negative, project, relax
 from tensorplan.optimism.tree import SOLVED, Keep, keep, narrow, widen
 
 SATISFIED = 1e-9
 """A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball).
 
 For a product: when moving one factor by so much would do.
+"""
+
+AHEAD = 9e-8
+"""How far <c, x> may be ahead of what is proven of it: a little less than ``verify`` forgives.
+
+Where rows touch the ball, or nearly depend on one another, a point that misses them by 1e-11 may be that far from any
+that does not.
 """
 
 HAIR = 3e-11
@@ -95,6 +102,42 @@ def is_feasible(rows: Rows, desk: Desk) -> bool:
 
 
 @compiled
+def admit(
+    rows: Rows,
+    desk: Desk,
+    tol: Any,
+    product: bool,
+    alternatives: int,
+    k: int,
+    t: float,
+    proven: float,
+    bound: float,
+    best: Any,
+    best_x: Any,
+) -> None:
+    """Let x be the best point if it is; one that is ahead of what is proven is replaced by x of a smaller t.
+
+    The desk holds x(t) with its k active rows, and afterwards maybe others.
+    """
+    norm = max(1.0, np.sqrt(dot(desk.x, desk.x)))
+    value = dot(rows.c, desk.x) / norm
+    if value > proven + AHEAD:
+        slope = dot(desk.pc, desk.pc)
+        t -= (value - min(bound, proven + 0.9 * AHEAD)) / slope if slope > 0.0 else np.inf
+        if t <= 0.0 or project(rows, desk, drop_negative(desk, k, t), True)[0] == EMPTY:
+            return
+        for i in range(len(tol)):
+            if violation(rows, desk, tol, product, alternatives, i) > 0.0:
+                return
+        norm = max(1.0, np.sqrt(dot(desk.x, desk.x)))
+        value = dot(rows.c, desk.x) / norm
+    if best[0] < value <= proven + AHEAD and is_feasible(rows, desk):
+        best[0] = value
+        for h in range(len(desk.x)):
+            best_x[h] = desk.x[h] / norm
+
+
+@compiled
 def cover(trial: Trial, slot: int, first: int, a: int, width: float) -> None:
     """Child a of a cover: the slab |l_a| <= width."""
     trial.form[slot, a], trial.low[slot, a], trial.high[slot, a] = first + a, -width, width
@@ -168,7 +211,7 @@ def try_children(rows: Rows, desk: Desk, copy: Keep, trial: Trial, slot: int, k:
     for child in range(trial.children[slot]):
         form = trial.form[slot, child]
         before = narrow(rows, desk, form, trial.low[slot, child], trial.high[slot, child])
-        kind, count, bound, new_t = relax(rows, desk, k, t, False)
+        kind, count, bound, _, new_t = relax(rows, desk, k, t, False)
         counters[SOLVED] += 1
         trial.kind[slot, child], trial.bound[slot, child], trial.t[slot, child] = kind, bound, new_t
         trial.active[slot, child] = count
@@ -188,6 +231,8 @@ def repair(
     alternatives: int,
     k: int,
     t: float,
+    proven: float,
+    bound: float,
     counters: Any,
     best: Any,
     best_x: Any,
@@ -221,17 +266,13 @@ def repair(
         if missed == 0:
             found = True
             break
-        kind, count, _, t = relax(rows, desk, count, t, True)
+        kind, count, bound, rounding, t = relax(rows, desk, count, t, True)
+        proven = bound - rounding
         counters[SOLVED] += 1
         if kind == EMPTY:
             break
-    if found and is_feasible(rows, desk):
-        norm = max(1.0, np.sqrt(dot(desk.x, desk.x)))
-        value = dot(rows.c, desk.x) / norm
-        if value > best[0]:
-            best[0] = value
-            for h in range(len(desk.x)):
-                best_x[h] = desk.x[h] / norm
+    if found:
+        admit(rows, desk, tol, True, alternatives, count, t, proven, bound, best, best_x)
     while used > 0:
         used -= 1
         widen(desk, forms[used], (ranges[used, 0], ranges[used, 1]))

@@ -7,16 +7,21 @@ disjunctions are added later: the tree of one call is the starting point of the 
 
 from __future__ import annotations
 
+import math
+import threading
 import time
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorplan.errors import ProgramError
-from tensorplan.optimism.branch import SATISFIED, Trial, choose, is_feasible, make_trial, repair
+from tensorplan.optimism.branch import AHEAD, SATISFIED, Trial, admit, choose, make_trial, repair
 from tensorplan.optimism.program import Certificate, Program, Solution
-from tensorplan.optimism.relax import EMPTY, UNIT, VIOLATED, Desk, Rows, compiled, dot, make_desk, relax
+from tensorplan.optimism.relax import EMPTY, UNIT, VIOLATED, Desk, Rows, compiled, make_desk, relax
 from tensorplan.optimism.tree import (
     CLOSED,
     DIVE,
@@ -31,6 +36,7 @@ from tensorplan.optimism.tree import (
     Heap,
     Keep,
     Pool,
+    fill_heap,
     keep,
     load,
     make_heap,
@@ -41,9 +47,13 @@ from tensorplan.optimism.tree import (
     store,
 )
 
-GOING, DONE, FULL = 0, 1, 2
+GOING, DONE, FULL, STOPPED = 0, 1, 2, 3
+
+Work = Callable[[int], int]
+"""``work`` on a search, given the number of steps."""
 
 TINY = 1e-300
+"""Next to nothing, and far enough from zero to have all its digits."""
 
 LONGEST_DIVE = 64
 """Steps down before the search goes back to the node with the largest bound."""
@@ -53,6 +63,31 @@ REDIVE = 256
 
 CANDIDATES = 4
 """Disjunctions that are tried before one is branched on."""
+
+LEAST, MOST = 1e-140, 1e140
+"""The sizes that the search handles: the product of any two, and their ratio, have 28 decades to spare."""
+
+FAINT = 1e-290
+"""The least size of an objective, times the radius or not: values have all their digits."""
+
+FAR = 1e25
+"""Distances, in the unit ball, that are as good as infinite; times the largest B ‖a‖ they are still a float."""
+
+BLURRED = 1e-10
+"""Rounding, relative to B ‖c‖, from which on what a leaf proves is computed exactly: a tenth of verify's ``CLAIM``."""
+
+CALL = 0.02
+"""Seconds that a compiled call should take: long against its overhead, and short for who waits for Ctrl-C."""
+
+ATTENDED = 1e-3
+"""Seconds of a step from which on it is attended from another thread: a degenerate one may take hundreds of times as
+long, and a thread costs little against some of them."""
+
+DEGENERATE = 30.0
+"""How many times longer than guessed the first steps may take."""
+
+GLANCE = 0.05
+"""Seconds between two looks at a compiled call that takes longer."""
 
 
 @compiled
@@ -73,7 +108,10 @@ def work(
     gap: float,
     steps: int,
 ) -> int:
-    """Some steps of the search: GOING, DONE when the bounds have met, or FULL when the pool must grow."""
+    """Some steps of the search: GOING, DONE when the bounds have met, FULL when the pool must grow, or STOPPED.
+
+    A step that is stopped leaves the tree as it was.
+    """
     branch = np.zeros(candidates, dtype=np.int64)
     for _ in range(steps):
         most = max(alternatives, 2)
@@ -94,12 +132,15 @@ def work(
             counters[DIVED] = 0
         old = pool.bound[node]
         k = load(rows, desk, pool, node)
-        kind, k, bound, t = relax(rows, desk, k, pool.t[node], True)
+        kind, k, bound, rounding, t = relax(rows, desk, k, pool.t[node], True)
         counters[SOLVED] += 1
+        if desk.is_hot[-1]:
+            return STOPPED
         if kind == EMPTY:
             store(desk, pool, node, k, -np.inf, t)
             pool.state[node] = VOID
             continue
+        proven = min(bound - rounding, old)
         if bound <= old:
             store(desk, pool, node, k, bound, t)
         else:  # a node that was hard to solve keeps the bound that it had
@@ -112,7 +153,7 @@ def work(
             continue
         keep(desk, copy, k, False)
         if product and (best[0] == -np.inf or counters[POPS] % 8 == 1):
-            repair(rows, desk, copy, tol, alternatives, k, t, counters, best, best_x)
+            repair(rows, desk, copy, tol, alternatives, k, t, proven, bound, counters, best, best_x)
             floor = best[0] + gap
             if bound <= floor:
                 pool.state[node] = CLOSED
@@ -135,13 +176,10 @@ def work(
             best,
             best_x,
         )
+        if desk.is_hot[-1]:
+            return STOPPED
         if slot < 0:
-            norm = max(1.0, np.sqrt(dot(desk.x, desk.x)))
-            value = dot(rows.c, desk.x) / norm
-            if value > best[0] and is_feasible(rows, desk):
-                best[0] = value
-                for h in range(len(desk.x)):
-                    best_x[h] = desk.x[h] / norm
+            admit(rows, desk, tol, product, alternatives, k, t, proven, bound, best, best_x)
             pool.state[node] = CLOSED
             continue
         pool.state[node] = INNER
@@ -183,13 +221,22 @@ class Search:
 
     ``solve`` may be called again after ``extend``: rows and disjunctions only shrink the feasible set, so every leaf
     and every bound remains valid.  Ctrl-C leaves the tree as it is: ``solve(time_limit=0)`` then says what is known.
+
+    The radius, and the norms of each row and of each form's slope, must be 0 or from 1e-140 to 1e140, that of the
+    objective, with the radius or without, 0 or from 1e-290; right-hand sides, constants and tolerances may be any
+    numbers.  Of a product also what its factors, or those of them that are larger or smaller than 1, can multiply to on
+    the ball must be from 1e-140 to 1e140, and its tolerance 0 or 1e-300 of that at least.  :class:`ProgramError` says
+    where it is not so.
+
+    One thread at a time: compiled code does not hold Python's lock.
     """
 
     def __init__(self, program: Program, *, candidates: int = CANDIDATES) -> None:
-        self.program = program
+        if candidates < 1:
+            raise ProgramError(f"candidates must be a number of disjunctions >= 1, got {candidates!r}")
         self.candidates = candidates
         self._best_x: NDArray[np.float64] | None = None
-        self._scale()
+        self._take(program)
         self._pool = make_pool(1024, program.dimension)
         self._counters = np.zeros(6, dtype=np.int64)
         self._counters[DIVE] = -1
@@ -206,8 +253,7 @@ class Search:
         tol: ArrayLike = 0.0,
     ) -> None:
         """Add rows and disjunctions behind those that are there."""
-        self.program = self.program.extend(rows, rhs, forms, tol)
-        self._scale()
+        self._take(self.program.extend(rows, rhs, forms, tol))
 
     def solve(
         self,
@@ -216,28 +262,31 @@ class Search:
         node_limit: int | None = None,
         certificate: bool = False,
     ) -> Solution:
-        """The best θ and the least upper bound that can be had within the limits."""
+        """The best θ and the least upper bound that can be had within the limits.
+
+        The time limit is kept to within a few hundredths of a second, but for the certificate, which is written after.
+        """
         began = time.perf_counter()
         _check_limits(gap, time_limit, node_limit)
-        program, pool, counters = self.program, self._pool, self._counters
+        program, counters, size = self.program, self._counters, self._size
         d, alternatives = program.dimension, program.alternatives
-        size = program.radius * float(np.linalg.norm(program.objective))
+        deadline = math.inf if time_limit is None else began + time_limit
         desk = make_desk(d, len(program.forms) * alternatives, len(program.rows))
         for j in self._hot:
             desk.hot[desk.hot[-1]] = j
             desk.hot[-1] += 1
             desk.is_hot[j] = True
         best, best_x = self._recall()
-        heap = make_heap(2 * len(pool.bound))
-        counters[HEAP], counters[SOLVED], counters[POPS], counters[DIVE] = 0, 0, 0, -1
-        leaves = np.flatnonzero((pool.state[: counters[NODES]] == OPEN) | (pool.state[: counters[NODES]] == CLOSED))
-        for node in leaves.tolist():
-            pool.state[node] = OPEN
-            push_heap(heap, counters, node, pool.bound[node])
+        heap = make_heap(2 * len(self._pool.bound))
+        counters[SOLVED], counters[POPS], counters[DIVE] = 0, 0, -1
+        fill_heap(self._pool.state, self._pool.bound, heap, counters)
         copy, trial = make_keep(d), make_trial(self.candidates, alternatives, d)
-        status, state, steps = "limit", GOING, 8
-        while state != DONE:
-            state = work(
+        pace = _Pace(program, self.candidates)
+        status, steps = "limit", 8
+        while True:
+            tolerated = self._allowed(gap, best[0] * size if size > 0 else 0.0) / max(size, TINY)
+            some_steps = partial(
+                work,
                 self._rows,
                 program.tol,
                 program.product,
@@ -246,80 +295,86 @@ class Search:
                 desk,
                 copy,
                 trial,
-                pool,
+                self._pool,
                 heap,
                 counters,
                 best,
                 best_x,
-                self._allowed(gap, best[0] * size if size > 0 else 0.0) / max(size, TINY),
-                steps,
+                tolerated,
             )
-            self._best_x = best_x if np.isfinite(best[0]) else None
+            try:
+                state = pace.walk(some_steps, steps, desk.is_hot, deadline)
+            finally:
+                self._best_x = best_x if best[0] > -np.inf else None
             if state == DONE:
-                status = "optimal" if np.isfinite(best[0]) else "infeasible"
+                status = "infeasible" if self._best_x is None else "optimal"
                 break
             if state == FULL:
-                pool, heap = self._grow(heap)
-            if time_limit is not None and time.perf_counter() - began >= time_limit:
+                heap = self._grow(heap)
+            if time.perf_counter() >= deadline:
                 break
             if node_limit is not None and counters[SOLVED] >= node_limit:
                 break
             steps = min(2 * steps, 4096) if time_limit is None and node_limit is None else 16
         self._hot = set(desk.hot[: desk.hot[-1]].tolist())
-        used = int(counters[NODES])
-        leaf = (pool.state[:used] == OPEN) | (pool.state[:used] == CLOSED)
-        scaled = float(pool.bound[:used][leaf].max(initial=-np.inf))
-        theta = best_x * program.radius if np.isfinite(best[0]) else None
+        return self._solution(status, gap, certificate, began)
+
+    # ------------------------------------------------------------------ inside
+
+    def _solution(self, status: str, gap: float, certificate: bool, began: float) -> Solution:
+        """What the tree says, and whether it bears the status out."""
+        program, size, used = self.program, self._size, int(self._counters[NODES])
+        state = self._pool.state[:used]
+        bounds = self._pool.bound[:used][(state == OPEN) | (state == CLOSED)]
+        bound = float(bounds.max()) * size if len(bounds) else -np.inf
+        proof = self._certificate() if certificate else None
+        proven = float(np.nanmax(proof.bound)) if proof is not None and len(bounds) else bound
+        theta = None if self._best_x is None else self._best_x * program.radius
         value = -np.inf if theta is None else float(program.objective @ theta)
-        # A point that satisfies the rows up to the tolerance may be ahead of the bound by as much.
-        bound = max(scaled * size, value) if scaled > -np.inf else -np.inf
-        # What was found must bear the status out, whatever made the search stop.
-        if status == "infeasible" and leaf.any():
+        if value > min(bound, proven) + AHEAD * size:  # it is beyond what the rows allow, though by next to nothing
+            self._best_x, theta, value = None, None, -np.inf
+        if not len(bounds):
+            status = "infeasible"
+        elif theta is None or bound - value > 1.01 * self._allowed(gap, value):
             status = "limit"
-        if status == "optimal" and bound - value > 1.01 * self._allowed(gap, value):
-            status = "limit"
-        proof = self._certificate(size) if certificate else None
-        if proof is not None and bound > -np.inf:
-            bound = max(float(np.nanmax(proof.bound)), value)
         return Solution(
             status=status,
             theta=theta,
             value=value,
-            bound=bound,
-            nodes=int(counters[SOLVED]),
+            bound=max(proven, value),  # a point that satisfies the rows up to the tolerance may be ahead by as much
+            nodes=int(self._counters[SOLVED]),
             seconds=time.perf_counter() - began,
             certificate=proof,
         )
 
-    # ------------------------------------------------------------------ inside
-
-    def _scale(self) -> None:
-        """The program in the unit ball, every row a unit vector."""
-        program = self.program
+    def _take(self, program: Program) -> None:
+        """Work on this program from now on: in the unit ball, every row a unit vector."""
         radius, d = program.radius, program.dimension
-        length = float(np.linalg.norm(program.objective))
-        norms = np.linalg.norm(program.rows, axis=1)
         forms = program.forms.reshape(-1, d + 1)
-        self._row_norms, self._form_norms = norms, np.linalg.norm(forms[:, 1:], axis=1)
-        row_scale, scale = radius * norms, radius * self._form_norms
-        moves = scale > 0
-        scale = np.where(moves, scale, np.abs(forms[:, 0]))
-        scale[scale == 0] = 1.0
-        unit = _over(program.rows, row_scale / radius if radius > 0 else row_scale)
-        self._rows = Rows(
-            c=program.objective / length if length * radius > 0 else np.zeros(d),
-            a=unit if radius > 0 else np.zeros_like(unit),
-            hi=_over(program.rhs, row_scale),
-            f=_over(forms[:, 1:], self._form_norms) if radius > 0 else np.zeros((len(forms), d)),
-            centre=-forms[:, 0] / scale,
-            scale=scale,
-            moves=moves,
-        )
+        with np.errstate(over="ignore", under="ignore"):  # what overflows is refused, or as good as infinite
+            length, norms, slopes = _length(program), _norms(program.rows), _norms(forms[:, 1:])
+            _check_sizes(program, norms, slopes)
+            row_scale, scale, constants = radius * norms, radius * slopes, np.abs(forms[:, 0])
+            moves = FAR * scale > constants
+            scale = np.where(moves, scale, constants)
+            scale[scale == 0] = 1.0
+            unit = _over(program.rows, row_scale / radius if radius > 0 else row_scale)
+            hi = _over(program.rhs, np.where(row_scale > 0, row_scale, np.abs(program.rhs)))
+            self._rows = Rows(
+                c=program.objective / length if length * radius > 0 else np.zeros(d),
+                a=unit if radius > 0 else np.zeros_like(unit),
+                hi=np.minimum(np.maximum(hi, -FAR), FAR),
+                f=forms[:, 1:] / np.where(moves, slopes, np.inf)[:, None],
+                centre=-forms[:, 0] / scale,
+                scale=scale,
+                moves=moves,
+            )
+        self.program, self._size = program, radius * length
+        self._row_norms, self._form_norms = norms, slopes
 
     def _allowed(self, gap: float, value: float) -> float:
         """The difference between bound and value that counts as none."""
-        size = self.program.radius * float(np.linalg.norm(self.program.objective))
-        return max(gap * max(1.0, abs(value) if np.isfinite(value) else 0.0), 4e-13 * size)
+        return max(gap * max(1.0, abs(value) if value > -np.inf else 0.0), 4e-13 * self._size)
 
     def _recall(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The best point of the call before and its value, where it satisfies the program as it is now."""
@@ -336,21 +391,21 @@ class Search:
                 return np.array([float(self._rows.c @ x)]), x.copy()
         return np.array([-np.inf]), np.zeros(program.dimension)
 
-    def _grow(self, heap: Heap) -> tuple[Pool, Heap]:
+    def _grow(self, heap: Heap) -> Heap:
         """Twice the room."""
         pool, wider = make_pool(2 * len(self._pool.bound), self.program.dimension), make_heap(2 * len(heap.node))
         arrays: list[tuple[Any, Any]] = [*zip(self._pool, pool, strict=True), *zip(heap, wider, strict=True)]
         for old, new in arrays:
             new[: len(old)] = old
         self._pool = pool
-        return pool, wider
+        return wider
 
-    def _certificate(self, size: float) -> Certificate:
+    def _certificate(self) -> Certificate:
         """The tree with the multipliers of its leaves, in the units of the program."""
         pool, used = self._pool, int(self._counters[NODES])
         alternatives = self.program.alternatives
         state = pool.state[:used]
-        length = size / self.program.radius if self.program.radius > 0 else 0.0
+        length = self._size / self.program.radius if self.program.radius > 0 else 0.0
         ends: list[int] = [0]
         index: list[int] = []
         value: list[float] = []
@@ -384,13 +439,19 @@ class Search:
         pool, edges = self._pool, self._edges(node)
         entries: dict[int, float] = {}
         for i in range(pool.active[node]):
-            name, side, y = int(pool.row[node, i]), float(pool.side[node, i]), float(pool.y[node, i]) * factor
+            name, y = int(pool.row[node, i]), float(pool.y[node, i]) * factor * float(pool.side[node, i])
             if y != 0.0:
-                norm = self._row_norms[name] if name >= 0 else self._form_norms[-1 - name]
-                y *= side / (norm if norm > 0 and self.program.radius > 0 else 1.0)
-                place = name if name >= 0 else -edges[-1 - name, side > 0]
+                y /= self._unit(name)
+                # The sign says which end is meant: that of an equality, whose ends two edges may give, is free.
+                place = name if name >= 0 else -edges[-1 - name, y > 0]
                 entries[place] = entries.get(place, 0.0) + y
         return {place: y for place, y in entries.items() if y != 0.0}
+
+    def _unit(self, name: int) -> float:
+        """The norm of a row or of a form's slope in the program; 1 where it is constant."""
+        if name < 0:
+            return float(self._form_norms[-1 - name]) if self._rows.moves[-1 - name] else 1.0
+        return float(self._row_norms[name]) if self.program.radius * self._row_norms[name] > 0 else 1.0
 
     def _proved(self, entries: dict[int, float]) -> float:
         """b·y + B ‖c - Aᵀy‖, rounded up: what these multipliers prove."""
@@ -403,9 +464,12 @@ class Search:
         normals[place >= 0], b[place >= 0] = program.rows[row], program.rhs[row]
         normals[place < 0], b[place < 0] = forms[:, 1:], end - forms[:, 0]
         size = np.abs(y) @ (np.abs(b) + program.radius * np.linalg.norm(normals, axis=1))
-        size += program.radius * np.linalg.norm(program.objective)
-        rest = program.radius * np.linalg.norm(program.objective - y @ normals)
-        return float(y @ b + rest + (2 * len(y) + d + 8) * UNIT * size)
+        size += self._size
+        rounding = (2 * len(y) + d + 8) * UNIT * size
+        if rounding > BLURRED * self._size:
+            return _proved_exactly(program, y, normals, b)
+        rest = program.radius * math.hypot(*(program.objective - y @ normals).tolist())
+        return float(y @ b + rest + rounding)
 
     def _edges(self, node: int) -> dict[tuple[int, bool], int]:
         """For each form with a range on the path, and each of its ends, the node whose edge has it narrowest."""
@@ -419,6 +483,78 @@ class Search:
                 edges[form, False] = node
             node = int(pool.parent[node])
         return edges
+
+
+class _Pace:
+    """How long steps take, so that compiled calls are neither too short nor too long."""
+
+    def __init__(self, program: Program, candidates: int) -> None:
+        d, relaxations = program.dimension, 1 + candidates * program.alternatives
+        # A relaxation takes about ten passes over the basis, the rows and one form of each disjunction.
+        self.step = 1e-8 * relaxations * d * (4 * d + len(program.rows) + len(program.forms))
+        """Seconds that a step may take: a guess, then the longest of late."""
+        self.doubt = DEGENERATE
+
+    def walk(self, call: Work, steps: int, stop: NDArray[np.bool_], deadline: float) -> int:
+        """Work that many steps, in as many calls as it takes, or until the deadline."""
+        while True:
+            began = time.perf_counter()
+            if self.step > ATTENDED:
+                some = steps
+                state = _attended(call, some, stop, deadline)
+            else:
+                some = max(1, min(steps, int(CALL / (self.doubt * self.step))))
+                state = call(some)
+            now = time.perf_counter()
+            self.step, self.doubt = max((now - began) / some, self.step / 2), 1.0
+            steps -= some
+            if state != GOING or steps == 0 or now >= deadline:
+                return state
+
+
+def _attended(call: Work, steps: int, stop: NDArray[np.bool_], deadline: float) -> int:
+    """Work in a thread, told to stop at the deadline or when a signal raises here, as Ctrl-C does.
+
+    One step of a large program may take seconds, and compiled code does not let signals through.
+    """
+    outcome: list[Any] = []
+    ended = threading.Event()  # Thread.join takes a thread for dead when a signal raises in it
+
+    def run() -> None:
+        try:
+            outcome.append(STOPPED if stop[-1] else call(steps))
+        except BaseException as error:  # to be raised where it is waited for
+            outcome.append(error)
+        ended.set()
+
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        thread.start()
+        while not ended.is_set() and (left := deadline - time.perf_counter()) > 0:
+            ended.wait(min(left, GLANCE))
+    finally:
+        stop[-1] = not ended.is_set()
+        while thread.ident is not None and not ended.wait(GLANCE):
+            pass
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return int(outcome[0])
+
+
+def _proved_exactly(
+    program: Program, y: NDArray[np.float64], normals: NDArray[np.float64], b: NDArray[np.float64]
+) -> float:
+    """b·y + B ‖c - Aᵀy‖ for multipliers so large that rounding would hide it, rounded up."""
+    weights = [Fraction(v) for v in y.tolist()]
+    scalar = sum((w * Fraction(v) for w, v in zip(weights, b.tolist(), strict=True)), Fraction(0))
+    rest = [
+        Fraction(c) - sum(w * Fraction(v) for w, v in zip(weights, column, strict=True))
+        for c, column in zip(program.objective.tolist(), normals.T.tolist(), strict=True)
+    ]
+    square = Fraction(program.radius) ** 2 * sum(r * r for r in rest)
+    digits = max(0, 128 + (square.denominator.bit_length() - square.numerator.bit_length()) // 2)
+    root = Fraction(math.isqrt((square.numerator << 2 * digits) // square.denominator) + 1, 1 << digits)
+    return math.nextafter(float(scalar + root), math.inf)
 
 
 def solve(
@@ -446,6 +582,65 @@ def _check_limits(gap: float, time_limit: float | None, node_limit: int | None) 
         raise ProgramError(f"time_limit must be a number of seconds >= 0 or None, got {time_limit!r}")
     if node_limit is not None and not node_limit >= 1:
         raise ProgramError(f"node_limit must be a number of nodes >= 1 or None, got {node_limit!r}")
+
+
+def _length(program: Program) -> float:
+    """‖c‖; what no multiple of it can be told from 0, or from infinity, is refused."""
+    length = math.sqrt(program.objective @ program.objective)
+    if LEAST <= length <= MOST or not program.objective.any():
+        return length
+    length = math.hypot(*program.objective.tolist())
+    if length > MOST or min(length, length * (program.radius or 1.0)) < FAINT:
+        raise ProgramError(
+            f"the norm of the objective is about {length:.1e}, and the search handles 0 and {FAINT:g} to {MOST:g}, "
+            "times the radius too"
+        )
+    return length
+
+
+def _check_sizes(program: Program, norms: NDArray[np.float64], slopes: NDArray[np.float64]) -> None:
+    """Refuse numbers so large or small that their products and ratios leave double precision; see :class:`Search`."""
+    forms = program.forms.reshape(-1, program.dimension + 1)
+    if program.radius != 0.0 and not LEAST <= program.radius <= MOST:
+        raise _refusal("the radius", program.radius)
+    sizes = np.concatenate([norms, slopes])
+    if sizes.size and not (sizes.min() >= LEAST and sizes.max() <= MOST):
+        vectors = np.concatenate([program.rows, forms[:, 1:]])
+        wrong = ~((sizes >= LEAST) & (sizes <= MOST)) & vectors.any(axis=1)
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            name = f"row {k}" if k < len(norms) else f"form {divmod(k - len(norms), program.alternatives)}"
+            raise _refusal(f"the norm of {name}", float(np.abs(vectors[k]).max()))
+    if program.product and len(forms):
+        _check_products(program, np.abs(forms[:, 0]) + program.radius * slopes)
+
+
+def _check_products(program: Program, sizes: NDArray[np.float64]) -> None:
+    """Refuse products that may overflow or vanish, whatever the order of multiplication."""
+    alternatives, tol = program.alternatives, program.tol
+    usual = min(1.0, sizes.min()) ** alternatives >= LEAST and max(1.0, sizes.max()) ** alternatives <= MOST
+    if usual and not ((tol > 0) & (tol < TINY * MOST)).any():
+        return
+    factors = np.where(sizes > 0, sizes, 1.0).reshape(-1, alternatives)
+    grown, shrunk = np.maximum(factors, 1.0).prod(axis=1), np.minimum(factors, 1.0).prod(axis=1)
+    for products in (grown, shrunk):
+        wrong = ~((products >= LEAST) & (products <= MOST))
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise _refusal(f"what the factors of product {i} multiply to", float(products[i]))
+    wrong = (tol > 0) & (tol < TINY * grown)  # no factor can be that small
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ProgramError(f"the tolerance of product {i} is {tol[i]:.1e}: too small to be told from 0, say so")
+
+
+def _refusal(what: str, size: float) -> ProgramError:
+    return ProgramError(f"{what} is about {size:.1e}, and the search handles 0 and {LEAST:g} to {MOST:g}")
+
+
+def _norms(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    norms: NDArray[np.float64] = np.sqrt((vectors * vectors).sum(axis=1))
+    return norms
 
 
 def _over(x: Any, norm: Any) -> NDArray[np.float64]:

@@ -113,6 +113,16 @@ def push_heap(heap: Heap, counters: Any, node: int, key: float) -> None:
 
 
 @compiled
+def fill_heap(state: Any, bound: Any, heap: Heap, counters: Any) -> None:
+    """The heap of all leaves that are not void, which are open again."""
+    counters[HEAP] = 0
+    for node in range(counters[NODES]):
+        if state[node] == OPEN or state[node] == CLOSED:
+            state[node] = OPEN
+            push_heap(heap, counters, node, bound[node])
+
+
+@compiled
 def pop_heap(heap: Heap, counters: Any) -> int:
     """Take the node with the largest key."""
     top = heap.node[0]

@@ -1,0 +1,119 @@
+"""A search stops when it is told to, wherever it is, with a bound that is valid."""
+
+import contextlib
+import itertools
+import math
+import signal
+import time
+
+import numpy as np
+import pytest
+from test_search import hard_program
+
+from tensorplan.optimism import Program, Search, solve, verify
+from tensorplan.optimism.search import STOPPED, _attended
+
+LATE = 0.2
+"""Seconds after the limit at which the answer must be there."""
+
+
+def degenerate_program():
+    """One node problem that takes long: thousands of rows through one point."""
+    rng = np.random.default_rng(0)
+    d, m = 150, 20_000
+    star = rng.normal(size=d)
+    star *= 0.9 / np.linalg.norm(star)
+    rows = rng.normal(size=(m, d))
+    return Program(rng.normal(size=d), 1.0, rows, rows @ star), star
+
+
+PROGRAMS = {
+    "many nodes": lambda: hard_program(1, d=18, n=90, a=4),
+    "long steps": lambda: hard_program(2, d=100, n=300, a=3),
+    "one long step": degenerate_program,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    solve(hard_program(0, d=3, n=2)[0])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("limit", [0.0, 0.02, 0.3])
+def test_the_limit_is_honoured(name, limit):
+    program, star = PROGRAMS[name]()
+    search = Search(program)
+    began = time.perf_counter()
+    found = search.solve(time_limit=limit)
+    assert time.perf_counter() - began < limit + LATE
+    assert found.status == "limit"
+    assert found.bound >= program.objective @ star - 1e-9
+    certified = search.solve(time_limit=0.0, certificate=True)
+    assert program.objective @ star - 1e-9 <= verify(program, certified) <= found.bound + 1e-9
+
+
+@contextlib.contextmanager
+def interrupted(seconds):
+    """Ctrl-C after so long, which must come through at once."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_ctrl_c_is_heard_at_once_and_leaves_a_search_that_goes_on(name):
+    program, star = PROGRAMS[name]()
+    search = Search(program)
+    began = time.perf_counter()
+    with interrupted(0.2):
+        search.solve()
+    assert time.perf_counter() - began < 0.2 + LATE
+    first, second = search.solve(time_limit=0.0), search.solve(time_limit=0.1)
+    assert program.objective @ star - 1e-9 <= second.bound <= first.bound
+
+
+def test_ctrl_c_waits_until_the_other_thread_has_left_the_tree_alone():
+    stop, left = np.zeros(1, dtype=np.bool_), []
+
+    def call(_):
+        while not stop[-1]:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        left.append(True)
+        return STOPPED
+
+    with interrupted(0.1):
+        _attended(call, 1, stop, math.inf)
+    assert left
+
+
+def test_an_error_in_the_other_thread_is_raised():
+    def call(_):
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        _attended(call, 1, np.zeros(1, dtype=np.bool_), math.inf)
+
+
+def test_short_calls_one_after_another_end_where_one_long_one_does():
+    program, _ = hard_program()
+    search = Search(program)
+    bounds = []
+    for _ in range(10_000):
+        found = search.solve(time_limit=1e-4)
+        bounds.append(found.bound)
+        if found.status == "optimal":
+            break
+    assert found.status == "optimal"
+    assert found.value == pytest.approx(solve(program).value, abs=1e-8)
+    assert all(after <= before + 1e-12 for before, after in itertools.pairwise(bounds))
