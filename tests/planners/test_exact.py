@@ -204,8 +204,6 @@ def test_many_small_losses_are_found_out():
     task = tp.Problem(mdp, lambda s, h: np.array([(200 - h) / 200]), bound=bound, name="drip")
     (episode,) = tp.run(task, tp.TensorPlan()).episodes
     assert episode.certificate.status == "certified"
-    assert 0 in episode.actions
-    assert 1 in episode.actions
     assert 100.0 - episode.total_reward <= episode.certificate.gap + TINY <= 1e-6 * (1 + bound) + TINY < 200 * loss
 
 
