@@ -49,6 +49,7 @@ for name, features in {"onehot": "onehot", "pocket": pocket, "linear": "linear",
         run: Any = tp.run(problem, tp.TensorPlan(), max_steps=100)
     except tp.NotRealizable as refutation:
         run = refutation.run  # played with the best policy found
-    (episode,), misfit = run.episodes, tp.diagnose(problem)["v"].eta
-    print(f"{name}, d={problem.dimension}, misses v* by {misfit.upper:.4f}: {episode.certificate.status}", end=", ")
+    (episode,) = run.episodes
+    eta: Any = tp.diagnose(problem)["v"].eta
+    print(f"{name}, d={problem.dimension}, misses v* by {eta.upper:.4f}: {episode.certificate.status}", end=", ")
     print(f"return {episode.total_reward:.3f}, {episode.total_queries} questions")
