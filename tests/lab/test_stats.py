@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import tensorplan as tp
-from tensorplan.intervals import empirical_bernstein
+from tensorplan.intervals import BETS, betting_lower_bound, betting_upper_bound, empirical_bernstein
 from tensorplan.lab.stats import student
 
 
@@ -48,3 +48,25 @@ def test_values_outside_of_the_range_are_an_error():
         empirical_bernstein([0.0, 2.0], (0.0, 1.0))
     with pytest.raises(tp.BadInput, match="the confidence must be between 0 and 1, got 1"):
         empirical_bernstein([0.0], (0.0, 1.0), confidence=1)
+
+
+def test_the_betting_bound_by_hand():
+    """The bound is the m at which the mean wealth is 1/α."""
+    x, least, alpha = [3.0, 1.0, 2.0, 2.5, 1.5] * 40, 1.0, 0.01
+    low = betting_lower_bound(x, least, alpha)
+    wealth = [math.prod(1 + g * ((v - least) / (low - least) - 1) for v in x) for g in BETS]
+    assert 1.5 < low < 2.0
+    assert np.mean(wealth) == pytest.approx(1 / alpha, rel=1e-2)
+    assert betting_upper_bound([-v for v in x], -least, alpha) == pytest.approx(-low)
+    assert betting_lower_bound([least] * 10, least, alpha) == least
+
+
+@pytest.mark.parametrize("p", [0.01, 0.3, 0.9])
+def test_betting_bounds_cover_at_all_sizes_at_once(p):
+    """Claim: above the mean at any look with probability <= 0.05.  500 trials; 48 have probability < 1e-5 under it."""
+    rng = np.random.default_rng(2)
+    misses = 0
+    for _ in range(500):
+        x = rng.random(500) < p
+        misses += any(betting_lower_bound(x[:n], 0.0, 0.05) > p for n in (5, 20, 60, 150, 500))
+    assert misses < 48

@@ -343,3 +343,29 @@ def test_a_return_above_the_bound_refutes_eta():
     certificate = tp.run(problem, tp.TensorPlan(eta=1.257)).episodes[0].certificate
     assert certificate.lower <= 6.5 <= certificate.upper
     assert type(certificate.upper) is float
+
+
+def refuted_on_ice(features):
+    lake = {"map_name": "8x8", "is_slippery": False, "horizon": None, "discount": 0.99}
+    problem = tp.from_gym("FrozenLake-v1", features=features, **lake)
+    with pytest.raises(tp.NotRealizable) as caught:
+        tp.run(problem, tp.TensorPlan(), max_steps=100)
+    (episode,) = caught.value.run.episodes
+    return problem, episode
+
+
+@pytest.mark.parametrize("features", ["linear", "aggregate4"])
+def test_a_gap_that_closes_before_any_reward_is_seen_is_attacked(features):
+    """A few questions seem to prove that nothing is to be had; episodes without features find the goal."""
+    problem, episode = refuted_on_ice(features)
+    assert episode.total_reward == pytest.approx(problem.optimal_value(episode.start))
+    assert episode.certificate.status == "refuted"
+    assert episode.certificate.lower == pytest.approx(episode.total_reward)
+
+
+def test_a_table_refutes_what_was_measured_does_not():
+    """An optimal path, which no answer contradicts; but the features miss v* elsewhere."""
+    with pytest.raises(tp.NotRealizable, match=r"its table gives v\*") as caught:
+        tp.run(tp.from_gym("CliffWalking-v1", features="poly2"), tp.TensorPlan(), max_steps=100)
+    assert caught.value.eta == pytest.approx(0.25)
+    assert caught.value.run.episodes[0].total_reward == -13
