@@ -176,7 +176,7 @@ class Planning:
         policy = CertifiedPolicy(self, certificate, self.watch.trace(self.root.phi))
         self.queries.kept_back = 0.0
         warn(self.access.problem_name, certificate)
-        if status == "certified" and known is None:
+        if status in ("certified", "eta") and known is None:
             self.memory.settled[key_of(self.access.root)] = Settled(self.best, certificate)
         if self.unfit:
             raise table_refutation(self.access, policy)
