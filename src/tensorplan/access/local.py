@@ -40,6 +40,10 @@ from tensorplan.problems.states import equal, hashable, incomparable
 INTERNED = 200_000
 """How many nodes are remembered, so that a state seen again is the same node with its features computed."""
 
+WATCHED = 64
+"""So many answers that are declared deterministic at first, and one of so many later, are looked at for random draws:
+to look costs more than to ask."""
+
 CLOSED = -1
 """In place of the secret when the episode is over: no seal matches it."""
 
@@ -157,6 +161,7 @@ class LocalAccess:
         self._recall = cache and problem.deterministic
         self._ask = self._ask_memory if problem.deterministic_transitions else self._ask_simulator
         self.drew = not problem.deterministic
+        self._looks = self._unwatched = 0
         self._generators = generators(problem.mdp) if problem.deterministic else None
         self.identity = problem.identity
         self.root = self._admit(start, 0)
@@ -339,17 +344,21 @@ class LocalAccess:
                 raise incomparable(state, error) from error
             if known is not None:
                 return known
-        reward, following = self._ask_watched(state, stage, action)
+        self._unwatched -= 1
+        if self._unwatched >= 0:
+            reward, following = self._ask_simulator(state, stage, action)
+        else:
+            reward, following = self._ask_watched(state, stage, action)
         self._remember(state, stage, action, reward, following)
         return reward, following
 
     def _ask_watched(self, state: State, stage: int, action: int) -> tuple[float, State]:
         """One answer of the simulator, and whether it drew random numbers, which is suspicious where nothing is."""
-        if self.drew:
-            return self._ask_simulator(state, stage, action)
+        self._looks += 1
+        self._unwatched = 0 if self._looks < WATCHED and not self.drew else WATCHED
         before = self._rng.bit_generator.state
         answer = self._ask_simulator(state, stage, action)
-        self.drew = self._rng.bit_generator.state != before
+        self.drew = self.drew or self._rng.bit_generator.state != before
         return answer
 
     def _remember(self, state: State, stage: int, action: int, reward: float, following: State) -> None:

@@ -85,6 +85,9 @@ CUTS = 50
 EVALUATION = 0.1
 """The share of the queries, and of the time, that goes into episodes of the policy that would act."""
 
+RECALLED = 8
+"""Episodes of a policy that was settled before: if they earn too little, more will show whether it is chance."""
+
 ALARM = 1e-6
 """The probability of calling a simulator changed that is not, in a whole session."""
 
@@ -95,6 +98,8 @@ class Settled:
 
     candidate: Candidate
     certificate: Certificate
+    spread: float
+    """The standard deviation of its returns."""
 
 
 class Memory:
@@ -177,7 +182,7 @@ class Planning:
         self.queries.kept_back = 0.0
         warn(self.access.problem_name, certificate)
         if status in ("certified", "eta") and known is None:
-            self.memory.settled[key_of(self.access.root)] = Settled(self.best, certificate)
+            self.memory.settled[key_of(self.access.root)] = Settled(self.best, certificate, self._spread)
         if self.unfit:
             raise table_refutation(self.access, policy)
         if status == "refuted":
@@ -192,8 +197,10 @@ class Planning:
         self.best, self.upper, self.lower = known.candidate, known.certificate.upper, known.certificate.lower
         self.memory.recalls += 1
         visits, number = Visits(), self.memory.recalls
-        self.player.play(self.best, PILOT, visits)
-        while visits.mean + 3 * visits.error < self.lower:  # as good as never, if all is as it was: be sure
+        self.player.play(self.best, RECALLED, visits)
+        error = known.spread / math.sqrt(RECALLED)
+        while visits.mean + 3 * max(visits.error, error) < self.lower:  # as good as never, if all is as it was
+            error = 0.0
             if betting_upper_bound(visits.returns, self.high, ALARM / (number * (number + 1))) >= self.lower:
                 self.player.play(self.best, len(visits.returns), visits)
                 continue
@@ -202,6 +209,12 @@ class Planning:
                 f"to earn {self.lower:.4g} at least from this start state now earns {visits.mean:.4g} on average"
             )
         return known.certificate.status
+
+    @property
+    def _spread(self) -> float:
+        """Of the returns that the lower bound rests on."""
+        visits = Visits() if self.earning is None else self.earning.visits
+        return visits.error * math.sqrt(len(visits.returns)) if visits.returns else self.high - self.low
 
     # ------------------------------------------------------------------ closing the gap
 
