@@ -449,9 +449,10 @@ class Certificate:
     lower: float
     status: str
     """``"certified"``: the gap is as small as was asked for, and an attempt to refute the bracket has failed; else what
-    ended the planning: ``"budget"``, ``"interrupted"``, ``"stopped"`` (by a callback), ``"limit"`` (of double
-    precision), ``"eta"`` (what is left of the gap is what the misspecification eta explains), ``"doubtful"`` (the gap
-    has closed, and ``warnings`` say why that proves little), ``"refuted"``, or ``"failed"`` by an error."""
+    ended the planning: ``"budget"`` (spent before the gap was closed, or before that attempt was over),
+    ``"interrupted"``, ``"stopped"`` (by a callback), ``"limit"`` (of double precision), ``"eta"`` (what is left of the
+    gap is what the misspecification eta explains), ``"doubtful"`` (the gap has closed, and ``warnings`` say why that
+    proves little), ``"refuted"``, or ``"failed"`` by an error."""
     failure: float = 0.0
     """The probability that the bracket is wrong is at most this; in a session, the probability that any of its
     brackets is."""

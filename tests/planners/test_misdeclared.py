@@ -78,7 +78,7 @@ ENDS = sum(0.97**t for t in range(5))
 
 @pytest.mark.parametrize(
     ("mdp", "optimal", "least"),
-    [(Rewards(), 4.5, 150), (Ends(), ENDS, 100), (Own(), 4.5, 80), (Global(), 4.5, 80)],
+    [(Rewards(), 4.5, 150), (Ends(), ENDS, 100), (Own(), 4.5, 40), (Global(), 4.5, 40)],
     ids=["rewards", "ends", "own", "global"],
 )
 def test_chance_that_was_declared_away_is_found_out(mdp, optimal, least):

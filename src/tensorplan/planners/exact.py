@@ -129,7 +129,7 @@ class Planning:
         self.best = self.closing = Rollout()
         """The path with the largest return, and the one that closed the gap."""
         self.theta = np.zeros(access.dimension + 1)  # [1, θ]
-        self.challenged = self.cut_short = False
+        self.challenged = self.curtailed = self.cut_short = False
         self.unfit = False
         """Whether a table shows that the features do not realize v*."""
 
@@ -436,6 +436,7 @@ class Planning:
         allowance = max(1.0, DOUBTED * spent if doubted else usual)
         if hopeless or not self.experience.paid:
             allowance = max(allowance, ROUNDS * steps)
+        self.curtailed = int(allowance) > self.queries.room
         end = spent + min(int(allowance), self.queries.room)
         Explorer(self.queries, steps, self.rng, self.upper).explore(end, self._observed)
         rollout = Rollout()
@@ -462,6 +463,9 @@ class Planning:
 
     def _finish(self, status: str) -> str:
         """Use what was kept back, ask some answers again, and say what may be said."""
+        if status == "budget":  # a path may lack a few answers only: half of what was kept back is for that
+            self.queries.kept_back /= 2
+            status = ended(self._close, self._certificate)
         if status in ("budget", "refuted", "limit"):
             after = ended(lambda: self._last_try(status), self._certificate)
             status = "interrupted" if after == "interrupted" else status
@@ -469,6 +473,8 @@ class Planning:
             return "refuted"
         if status != "closed":
             return status
+        if self.curtailed:
+            return "budget"
         checked = ended(self._recheck, self._certificate)
         return self._verdict() if checked == "closed" else checked
 
