@@ -8,7 +8,7 @@ import pytest
 from blocks import Page, same
 
 ROOT = Path(__file__).parent.parent
-SLOW = ("frozen_lake_slippery", "queue_admission")  # a quarter of a minute each
+SLOW = ("cartpole", "frozen_lake_slippery", "queue_admission")  # a quarter of a minute each
 EXAMPLES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))
     for path in sorted((ROOT / "examples").glob("*.py"))
