@@ -310,7 +310,7 @@ def test_rows_rest_on_samples_that_were_drawn_for_them_alone(monkeypatch):
 def test_brackets_hold_at_every_iteration_and_policies_are_within_delta():
     """50 random problems.  Claim: all of this holds but with probability ζ <= 0.05 in each.
 
-    A planner that fails in 40% of them would be noticed with probability above 0.99.
+    A planner that fails in 45% of them would be noticed with probability above 0.99.
     """
     wrong, cut_off, poor = [], [], []
     for seed in range(50):
