@@ -21,7 +21,7 @@ test: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -c 'from tensorplan.optimism import Program, solve; solve(Program([1.0], 1.0))'  # compile once
-	$(BIN)/pytest -n auto -rs
+	$(BIN)/pytest -n auto --dist worksteal -rs
 
 examples: $(VENV)/dev.stamp
 	$(BIN)/pytest -n auto -m 'slow or not slow' tests/test_examples.py
