@@ -718,6 +718,6 @@ def _write_proof(path: str, played: Run) -> bool:
         return True
     status = "no certificate" if certificate is None else f"status {certificate.status!r}"
     complain(
-        f"no proof was written: the first episode has none, since its upper bound rests on no row ({status})", USAGE
+        f"no proof was written: the first episode has none, since its bounds do not come from rows ({status})", USAGE
     )
     return False

@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from benchmarks import families, soundness
 
 import tensorplan as tp
 from tensorplan.proofs import Proof, check
@@ -65,6 +66,52 @@ def test_proofs_of_random_problems(seed):
     certificate, optimal = certified("layered", seed=seed, **sizes)
     checked = check(certificate.proof)
     assert checked.lower - 1e-9 <= optimal <= checked.upper + 1e-9
+
+
+@pytest.mark.parametrize("kind", soundness.KINDS, ids=lambda kind: kind.name)
+def test_whatever_ended_the_planning_its_proof_holds(kind):
+    """Awkward random problems, and budgets that end it anywhere: returns, rows and bounds as they are then."""
+    rng, statuses = np.random.default_rng(0), set()
+    for seed in range(6):
+        task = soundness.random_problem(kind, seed)
+        delta = float(rng.uniform(0.5, 0.9)) * min(task.return_range(0)[1], task.bound)
+        session = tp.TensorPlan(delta=delta).session()
+        for _ in range(2):
+            (episode,) = tp.run(task, session, seed=seed, budget=int(10 ** rng.uniform(2, 5))).episodes
+            certificate = episode.certificate
+            checked = check(certificate.proof)
+            assert checked.lower == certificate.lower
+            assert checked.upper == pytest.approx(certificate.upper, abs=1e-7)
+            assert checked.assumes == certificate.assumes
+            statuses.add(certificate.status)
+    assert statuses == {"certified", "budget"}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_policies_without_features_refute_with_a_proof():
+    """Only their returns contradict the rows."""
+    cases = [*families.mazes([0]), *(case for case in families.lakes() if case.name == "hidden lake poly1")]
+    for case in cases:
+        certificate = families.judge(case, 0, 100_000).certificate
+        assert certificate.status == "refuted"
+        checked = check(certificate.proof)
+        assert checked.upper is None
+        assert checked.lower == certificate.lower
+
+
+def test_bounds_that_are_infinite_or_trivial(tmp_path):
+    certificate, _ = certified("hanoi/5", tp.TensorPlan(budget=20))
+    assert certificate.lower == -math.inf
+    certificate.proof.save(tmp_path / "proof.json")
+    proof = Proof.load(tmp_path / "proof.json")
+    assert check(proof).lower == -math.inf
+    proof.data["claim"]["upper"] = -40.0  # and v* is -31
+    with pytest.raises(tp.CertificateError, match="upper bound"):
+        check(proof)
+    certificate, _ = certified("layered/3x4", tp.TensorPlan(budget=0))
+    checked = check(certificate.proof)
+    assert checked.assumes == certificate.assumes == ""
+    assert "whatever the features" in checked.sentence
 
 
 def test_a_refutation_is_a_proof_too():
@@ -244,8 +291,3 @@ def test_numbers_come_back_to_the_bit(tmp_path):
     loaded = Proof.load(tmp_path / "proof.json")
     assert json.dumps(loaded.data) == json.dumps(certificate.proof.data)
     assert all(math.isfinite(x) for x in (loaded.data["claim"]["upper"], loaded.data["claim"]["lower"]))
-
-
-def test_an_upper_bound_that_rests_on_ranges_alone_needs_no_proof():
-    (episode,) = tp.run(tp.make("layered/3x4"), tp.TensorPlan(budget=0)).episodes
-    assert episode.certificate.assumes == "" or episode.certificate.proof is not None

@@ -18,7 +18,7 @@ from tensorplan.planners.bilin_constants import BilinConstants, bilin_constants
 from tensorplan.planners.bilin_program import Hypotheses, Rollouts, greedy
 from tensorplan.planners.bilin_ucb import BiLinUCB
 from tensorplan.planners.challenge import ATTACK, DOUBTED, PILOT, doubts, find_path, find_rival, inconclusive
-from tensorplan.planners.claims import rounding_of, unfit_by_table, warn
+from tensorplan.planners.claims import rounding_of, table_refutation, unfit_by_table, warn
 from tensorplan.planners.evaluation import Candidate, Evaluation, Player, Visits, key_of
 from tensorplan.planners.experience import Experience
 from tensorplan.planners.queries import Queries
@@ -86,6 +86,8 @@ class CertifiedPolicy(GreedyPolicy):
             self.zeta, self.goal = delta / (2 * (self.high - self.low)), delta / 2
         self.queries = Queries(access, config.budget, 1.0, memory.experience)
         self.player = Player(self.queries, memory.hypotheses.horizon, rng)
+        self.unfit: str | None = None
+        """"v" or "q": the values that a table shows the features not to realize."""
         self.rival: Candidate | None = None
         """The policy that acts, where it was shown to earn more than that of θ."""
         if key is not None and key in memory.settled:
@@ -101,6 +103,8 @@ class CertifiedPolicy(GreedyPolicy):
         if status == "certified" and key is not None and self.rival is None:
             memory.settled[key] = self.theta, self.certificate
         if status == "refuted":
+            if self.unfit is not None:
+                raise table_refutation(access, self, self.unfit)
             certainty = "for certain" if self.certain else f"at confidence {1 - self.zeta:g}"
             raise self.hypotheses.refutation(access.problem_name, certainty, self)
 
@@ -120,10 +124,12 @@ class CertifiedPolicy(GreedyPolicy):
         if self._contradicted:
             self.hypotheses.demand(self.access.root, self.lower)
             return "refuted"
-        unfit = any(unfit_by_table(self.access, 0.0, values) for values in ("v", "q"))
-        if status == "certified" and inconclusive(self.access, self.queries.experience):
+        self.unfit = next((values for values in ("v", "q") if unfit_by_table(self.access, 0.0, values)), None)
+        if status != "certified":
+            return status
+        if inconclusive(self.access, self.queries.experience):
             return "doubtful"
-        return "limit" if status == "certified" and unfit else status
+        return "certified" if self.unfit is None else "refuted"
 
     def _try_path(self, end: float) -> None:
         """Where nothing is random: the best path by all that was seen."""

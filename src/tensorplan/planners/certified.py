@@ -161,6 +161,8 @@ class Planning:
         self.earning: Evaluation | None = None
         """The evaluation that the lower bound rests on."""
         self.modelled = 0
+        self.curtailed = False
+        """Whether an attack had fewer queries than it should have."""
         self.unfit = False
         """Whether a table shows that the features do not realize v*."""
 
@@ -414,9 +416,11 @@ class Planning:
             status = "interrupted"
         if self._contradicted:
             self.sol.earned(self.root.place, self.root.phi, self.lower)
+            self.sol.optimum(self.sol.nodes_in(SECONDS))  # which finds it empty: the proof
             return "refuted"
-        attacked = status == "closed" or not doubts(self.access, self.memory.experience)
-        return self._verdict() if status in ("closed", "budget") and self._closed and attacked else status
+        if status not in ("closed", "budget"):
+            return status
+        return self._verdict() if self._closed and not self.curtailed else "budget"
 
     def _verdict(self) -> str:
         """What a closed gap may be called."""
@@ -434,6 +438,7 @@ class Planning:
         allowance = max((DOUBTED if doubted else ATTACK) * spent, 1.0)
         if not self.memory.experience.paid:
             allowance = max(allowance, ROUNDS * self.steps)
+        self.curtailed = allowance > self.queries.room
         if status == "budget":
             allowance = self.queries.room
         end = spent + min(allowance, self.queries.room)
@@ -468,8 +473,8 @@ class Planning:
         )
 
     def _proved(self, certificate: Certificate) -> Certificate:
-        """The certificate with its proof, where its upper bound rests on Sol, or Sol is empty."""
-        if not certificate.assumes and (certificate.status != "refuted" or self.unfit):
+        """The certificate with its proof, unless a return or a table contradicts Sol, and not its own rows."""
+        if self.unfit or (self._contradicted and certificate.status != "refuted"):
             return certificate
         proof = certified_proof(self.access, self.sol, self.config.discount, self.root, self.earning, certificate)
         return replace(certificate, proof=proof)

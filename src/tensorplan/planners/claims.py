@@ -47,9 +47,9 @@ def unfit_by_table(access: Access, eta: float, values: str = "v") -> bool:
     return misfit is not None and misfit.least > eta + rounding_of(access, access.discount)
 
 
-def table_refutation(access: Access, policy: Policy) -> NotRealizable:
+def table_refutation(access: Access, policy: Policy, values: str = "v") -> NotRealizable:
     """The error for features that a table shows to be unfit."""
-    misfit = access.misfit()
+    misfit = access.misfit(values)
     assert misfit is not None
     where = ", ".join(str(Place(stage, state)) for stage, state in misfit.places[:4])
     return NotRealizable(

@@ -159,6 +159,8 @@ class Evaluation:
         self.visits = Visits()
         self.lower = least
         """The candidate earns at least this, with probability 1 - share for all sizes at once."""
+        self.shown = 0
+        """How many returns show that: more of them may show less."""
 
     def grow(self, most: float = math.inf) -> None:
         """More episodes, by a factor of :data:`GROWTH`, but not many more than so many queries in all allow."""
@@ -169,4 +171,6 @@ class Evaluation:
         try:
             self.player.play(self.candidate, more, self.visits, remember=len(self.visits.returns) < FEW)
         finally:  # a prefix of the returns is as good as any
-            self.lower = max(self.lower, betting_lower_bound(self.visits.returns, self.least, self.share))
+            lower = betting_lower_bound(self.visits.returns, self.least, self.share)
+            if lower > self.lower:
+                self.lower, self.shown = lower, len(self.visits.returns)

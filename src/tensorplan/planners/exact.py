@@ -164,7 +164,7 @@ class Planning:
             if found is None:
                 return "stopped" if self.watch.stopped else self._exhausted()
             if self._refuted_by_return():
-                self.sol.earned(self.root.place, self.root.phi, self.lower - self.rounding)
+                self._record_return()
                 continue
             assert found.theta is not None
             self.theta = np.concatenate([[1.0], found.theta])
@@ -400,6 +400,10 @@ class Planning:
         """Whether a path earns more than the upper bound, which rests on no feature: then B or η is too small."""
         return self.lower > self.upper + CLOSED * self.scale
 
+    def _record_return(self) -> None:
+        """Let Sol know what the best path earns; if that is above its bound, it is empty from then on."""
+        self.sol.earned(self.root.place, self.root.phi, self.lower - self.rounding)
+
     def _violation(self, fact: Fact) -> float:
         return float(-np.nanmax(fact.deltas @ self.theta))
 
@@ -470,6 +474,8 @@ class Planning:
             after = ended(lambda: self._last_try(status), self._certificate)
             status = "interrupted" if after == "interrupted" else status
         if self._refuted_by_return():
+            self._record_return()
+            self.sol.optimum(self.sol.nodes_in(SECONDS))  # which finds it empty: the proof
             return "refuted"
         if status != "closed":
             return status
@@ -543,8 +549,8 @@ class Planning:
         )
 
     def _proved(self, certificate: Certificate) -> Certificate:
-        """The certificate with its proof, where its upper bound rests on Sol, or Sol is empty."""
-        if not certificate.assumes and (certificate.status != "refuted" or self.unfit):
+        """The certificate with its proof, unless a return or a table contradicts Sol, and not its own rows."""
+        if self.unfit or (self._refuted_by_return() and certificate.status != "refuted"):
             return certificate
         best = self.best if self.lower > self._range(0)[0] else Rollout()
         proof = exact_proof(self.access, self.sol, self.config.discount, self.root, best, certificate)

@@ -15,7 +15,7 @@ from tensorplan.planners.facts import Fact, Rollout
 from tensorplan.planners.measuring import Estimate, Measurement, Radius
 from tensorplan.planners.place import Place
 from tensorplan.planners.sol import Sol, Source, Variance
-from tensorplan.proofs.proof import Proof, plain_tree
+from tensorplan.proofs.proof import Proof, plain_tree, written
 
 
 class Transcript:
@@ -47,7 +47,11 @@ class Transcript:
                 "states": self.states,
                 **parts,
                 "tree": plain_tree(tree),
-                "claim": {"upper": certificate.upper, "lower": certificate.lower, "status": certificate.status},
+                "claim": {
+                    "upper": written(certificate.upper),
+                    "lower": written(certificate.lower),
+                    "status": certificate.status,
+                },
             }
         )
 
@@ -136,7 +140,7 @@ def _state(transcript: Transcript, estimate: Estimate) -> int:
 def _returns(evaluation: Evaluation | None) -> dict[str, Any]:
     if evaluation is None:
         return {"kind": "none"}
-    values, counts = np.unique(evaluation.visits.returns, return_counts=True)
+    values, counts = np.unique(evaluation.visits.returns[: evaluation.shown], return_counts=True)
     pairs: Sequence[tuple[float, int]] = list(zip(values.tolist(), counts.tolist(), strict=True))
     return {"kind": "sample", "number": evaluation.number, "values": [list(pair) for pair in pairs]}
 

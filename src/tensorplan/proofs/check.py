@@ -47,6 +47,7 @@ class Checked:
     failure: float
     """The probability that samples and returns misled, at most."""
     assumes: str
+    """What the upper bound rests on; empty if on nothing but the declared ranges."""
     rows: int
     disjunctions: int
     leaves: int
@@ -57,10 +58,8 @@ class Checked:
         sure = f" (at confidence {1 - self.failure:.6g})" if self.failure else ""
         if self.upper is None:
             return f"refuted{sure}: it is not true that {self.assumes}; a policy earns at least {self.lower:.8g}"
-        return (
-            f"proved{sure}: v*(s0) <= {self.upper:.8g} if {self.assumes}; a policy earns at least {self.lower:.8g} "
-            "in any case"
-        )
+        when = f"if {self.assumes}" if self.assumes else "whatever the features"
+        return f"proved{sure}: v*(s0) <= {self.upper:.8g} {when}; a policy earns at least {self.lower:.8g} in any case"
 
 
 def check(proof: Proof) -> Checked:
@@ -100,25 +99,26 @@ class _Checker:
         largest = float(np.nanmax(tree.bound)) if not empty else -math.inf
         status = "infeasible" if empty else "limit"
         proved = verify(program, Solution(status, None, -math.inf, largest, 0, 0.0, tree))
-        claim = self.data["claim"]
-        scale = 1 + abs(lower) + self.bound * float(np.linalg.norm(phis[0]))
+        claimed_lower, claimed_upper = (float(self.data["claim"][name]) for name in ("lower", "upper"))
+        scale = 1 + self.bound * float(np.linalg.norm(phis[0])) + (abs(lower) if lower > -math.inf else 0.0)
         _demand(
-            claim["lower"] <= lower + SLACK * scale,
-            lambda: f"the lower bound {claim['lower']:.12g} is claimed, and the returns show {lower:.12g}",
+            claimed_lower <= lower + SLACK * scale,
+            lambda: f"the lower bound {claimed_lower:.12g} is claimed, and the returns show {lower:.12g}",
         )
-        refuted = claim["status"] == "refuted"
+        refuted, high = self.data["claim"]["status"] == "refuted", self.range(0)[1]
         _demand(refuted == empty, "the status says refuted exactly when no parameter agrees with the rows")
+        upper = min(proved + self.eta, high)
         if not refuted:
             _demand(
-                claim["upper"] >= proved + self.eta - SLACK * scale,
-                lambda: f"the upper bound {claim['upper']:.12g} is claimed, and {proved + self.eta:.12g} is proved",
+                claimed_upper >= upper - SLACK * scale,
+                lambda: f"the upper bound {claimed_upper:.12g} is claimed, and {upper:.12g} is proved",
             )
         return Checked(
             problem=str(self.problem["name"]),
-            upper=None if refuted else max(float(claim["upper"]), proved + self.eta),
-            lower=min(float(claim["lower"]), lower),
+            upper=None if refuted else max(claimed_upper, upper),
+            lower=min(claimed_lower, lower),
             failure=self.zeta,
-            assumes=self._assumption(),
+            assumes="" if not refuted and claimed_upper >= high else self._assumption(),
             rows=len(program.rows),
             disjunctions=len(program.forms),
             leaves=int(np.count_nonzero(~np.isnan(tree.bound))),

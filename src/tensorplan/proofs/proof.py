@@ -79,10 +79,11 @@ def _refuse_constant(name: str) -> float:
 def plain_tree(certificate: Any) -> dict[str, list[Any]]:
     """The arrays of a certificate of the optimiser as lists; infinities and NaN become words."""
     names = ("parent", "form", "choice", "low", "high", "bound", "start", "index", "value")
-    return {name: [_word(x) for x in getattr(certificate, name).tolist()] for name in names}
+    return {name: [written(x) for x in getattr(certificate, name).tolist()] for name in names}
 
 
-def _word(x: Any) -> Any:
+def written(x: Any) -> Any:
+    """A number as JSON can have it: infinities and NaN are words."""
     if isinstance(x, float) and not math.isfinite(x):
         return "nan" if math.isnan(x) else "inf" if x > 0 else "-inf"
     return x

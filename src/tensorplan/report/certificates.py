@@ -100,7 +100,8 @@ def _proved(checked: Checked) -> list[str]:
     if checked.upper is None:
         return [f"refuted, {sure}: {earns}", f"it is not true that {checked.assumes}"]
     bracket = f"[{checked.lower:.8g}, {checked.upper:.8g}], gap {_short(checked.upper - checked.lower)}"
-    return [f"proved, {sure}: v*(s0) is in {bracket}", f"the upper end assumes that {checked.assumes}", earns]
+    rests = f"the upper end assumes that {checked.assumes}" if checked.assumes else "the upper end assumes nothing"
+    return [f"proved, {sure}: v*(s0) is in {bracket}", rests, earns]
 
 
 def _counts(proof: Proof, checked: Checked) -> dict[str, int]:
