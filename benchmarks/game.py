@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import race
+from tensorplan.core.compiled import compiled, popcount
 from tensorplan.game import AbstractGame, Blind, Local
 from tensorplan.game.balls import least_far
 from tensorplan.game.kernels import weights
 from tensorplan.game.packed import Words, antipodal, draw, legal, pack
-from tensorplan.native import compiled, popcount
 
 SIZES = (1 << 18, 1 << 20)
 """Queries in a batch: what the strategies ask at a time, and a million."""

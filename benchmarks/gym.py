@@ -22,8 +22,8 @@ import numpy as np
 
 import tensorplan as tp
 from benchmarks.packages import DEPTH, Mcts, Mctx
-from tensorplan.lab.stats import student
-from tensorplan.problems.tabular import TabularMDP, TabularValues, solve_tabular
+from tensorplan.judge.summaries import student
+from tensorplan.problems.tables.tabular import TabularMDP, TabularValues, solve_tabular
 
 STEPS, ROUNDS = 2_000, 100
 """Of one turn of a contestant, and turns: the best one counts."""

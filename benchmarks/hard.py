@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks.timing import race
 from tensorplan.core import END
-from tensorplan.problems.hard import HardMDP
-from tensorplan.problems.hard_batch import HardBatch
-from tensorplan.problems.hard_features import paper_dimension
+from tensorplan.problems.hard.batch import HardBatch
+from tensorplan.problems.hard.features import paper_dimension
+from tensorplan.problems.hard.mdp import HardMDP
 
 SIZES = (16, 32, 64, 128)
 MANY, FEW, ROUNDS = 20_000, 100, 4

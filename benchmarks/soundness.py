@@ -24,7 +24,7 @@ from scipy import stats
 
 import tensorplan as tp
 from benchmarks import families
-from tensorplan.problems.featurize import draw_theta, embed
+from tensorplan.problems.random.featurize import draw_theta, embed
 
 MOST = 2**21
 """Queries that no run should need."""

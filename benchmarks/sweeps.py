@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorplan.access.replicas import ReplicatedMDP
-from tensorplan.errors import TensorplanError
-from tensorplan.lab.store import RunRow, Store
-from tensorplan.lab.suites import Suite
-from tensorplan.lab.sweeps import sweep
+from tensorplan.core.errors import TensorplanError
+from tensorplan.parallel.replicas import ReplicatedMDP
+from tensorplan.sweeps.store import RunRow, Store
+from tensorplan.sweeps.suite import Suite
+from tensorplan.sweeps.sweep import sweep
 
 CPU_BOUND = Suite(("layered/2x4",), ("uct:simulations=16000",), tuple(range(16)))
 KILLED = """\
@@ -34,8 +34,8 @@ seeds: 40
 """
 SWEEP = """
 import sys
-from tensorplan.lab.suites import Suite
-from tensorplan.lab.sweeps import sweep
+from tensorplan.sweeps.suite import Suite
+from tensorplan.sweeps.sweep import sweep
 sweep(Suite.read(sys.argv[1]), sys.argv[2], workers=2, resume=True).close()
 """
 RUNS = 10_000

@@ -4,7 +4,7 @@ Run it with ``python examples/american_option.py``; docs/cases/american_option.m
 """
 
 import tensorplan as tp
-from tensorplan.lab.sessions import side_by_side
+from tensorplan.judge.sessions import side_by_side
 
 problem = tp.make("american-put/6:features=payoff")
 print(f"v*(s0) = {problem.optimal_value(0):.3f} is the price of the put")

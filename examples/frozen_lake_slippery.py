@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 from typing import Any
 
 import tensorplan as tp
-from tensorplan.lab.sessions import side_by_side
+from tensorplan.judge.sessions import side_by_side
 
 
 def outwards(low: float, high: float) -> str:

@@ -4,7 +4,7 @@ Run it with ``python examples/queue_admission.py``; docs/cases/queue_admission.m
 """
 
 import tensorplan as tp
-from tensorplan.lab.sessions import side_by_side
+from tensorplan.judge.sessions import side_by_side
 
 problem = tp.make("queue-admission/10:features=poly4")
 best = [n for n in range(11) if problem.optimal_policy(n) == 1]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE / "optimism"), str(HERE / "docs")]
+sys.path[:0] = [str(HERE / "support"), str(HERE / "docs")]
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 
@@ -19,7 +19,7 @@ def pytest_configure():
 @pytest.fixture
 def cli(capsys):
     """``cli("plan", "hanoi/3")`` -> exit code, stdout, stderr."""
-    from tensorplan.cli import main
+    from tensorplan.cli.main import main
 
     def call(*arguments):
         with pytest.raises(SystemExit) as stop:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.problems.explore import explore
+from tensorplan.problems.tables.reachable import explore
 
 GAMMA = 0.9
 

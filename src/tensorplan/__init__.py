@@ -11,42 +11,42 @@ _WHERE = {
     "tensorplan.core": (
         "END MDP Access Certificate Episode Learner Node Outcome Planner Policy Problem Run Sample Trail Walk"
     ),
-    "tensorplan.errors": (
+    "tensorplan.core.errors": (
         "BadInput BudgetSpent CertificateError NotReached NotRealizable ProblemError ProgramError Refused "
         "TensorplanError"
     ),
     "tensorplan.access": "GlobalAccess LocalAccess",
-    "tensorplan.problems.tabular": "TabularMDP evaluate_tabular solve_tabular",
-    "tensorplan.problems.featurize": "featurize",
+    "tensorplan.problems.tables.tabular": "TabularMDP evaluate_tabular solve_tabular",
+    "tensorplan.problems.random.featurize": "featurize",
     "tensorplan.problems.catalog": "make",
-    "tensorplan.problems.gym": "from_gym",
-    "tensorplan.planners.baselines": "Oracle RandomPlanner",
-    "tensorplan.planners.sparse_sampling": "SparseSampling",
-    "tensorplan.planners.uct": "UCT",
-    "tensorplan.planners.ocp": "OCP",
-    "tensorplan.planners.span": "SpanPlanner",
-    "tensorplan.planners.bilin_ucb": "BiLinUCB",
-    "tensorplan.planners.confident_lspi": "ConfidentLSPI",
-    "tensorplan.planners.root_search": "RootSearch",
-    "tensorplan.planners.tensorplan": "TensorPlan",
-    "tensorplan.planners.tensorplan_q": "TensorPlanQ",
-    "tensorplan.planners.constants": "Constants constants",
-    "tensorplan.planners.trace": "Iteration Trace",
-    "tensorplan.problems.delayed": "delayed",
-    "tensorplan.problems.binarized": "binarize",
+    "tensorplan.problems.gym.convert": "from_gym",
+    "tensorplan.planners.baselines.yardsticks": "Oracle RandomPlanner",
+    "tensorplan.planners.baselines.sparse_sampling": "SparseSampling",
+    "tensorplan.planners.baselines.uct": "UCT",
+    "tensorplan.planners.linear_q.ocp": "OCP",
+    "tensorplan.planners.linear_q.span": "SpanPlanner",
+    "tensorplan.planners.bilin_ucb.config": "BiLinUCB",
+    "tensorplan.planners.baselines.confident_lspi": "ConfidentLSPI",
+    "tensorplan.planners.baselines.root_search": "RootSearch",
+    "tensorplan.planners.tensorplan.config": "TensorPlan",
+    "tensorplan.planners.linear_q.tensorplan_q": "TensorPlanQ",
+    "tensorplan.planners.printed.constants": "Constants constants",
+    "tensorplan.planners.tensorplan.trace": "Iteration Trace",
+    "tensorplan.problems.transforms.delayed": "delayed",
+    "tensorplan.problems.transforms.binarized": "binarize",
     "tensorplan.access.delayed": "DelayedAccess",
     "tensorplan.proofs": "Checked Proof check",
-    "tensorplan.intervals": "Interval",
+    "tensorplan.core.intervals": "Interval",
     "tensorplan.planners.registry": "make_planner",
     "tensorplan.loop": "run",
     "tensorplan.bridges.agent": "PlannerAgent",
     "tensorplan.bridges.gymnasium_env": "register_envs to_gym",
     "tensorplan.features": "FeatureMap Frame",
-    "tensorplan.lab.diagnose": "Diagnosis diagnose",
-    "tensorplan.lab.fit_features": "fit_features",
-    "tensorplan.lab.judge": "Verdict judge",
-    "tensorplan.lab.stats": "query_cost",
-    "tensorplan.lab.compare": "compare",
+    "tensorplan.diagnose.diagnosis": "Diagnosis diagnose",
+    "tensorplan.diagnose.fit_features": "fit_features",
+    "tensorplan.judge.verdict": "Verdict judge",
+    "tensorplan.judge.summaries": "query_cost",
+    "tensorplan.judge.compare": "compare",
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names.split()}
 
@@ -74,53 +74,53 @@ if TYPE_CHECKING:
     from tensorplan.core import Sample as Sample
     from tensorplan.core import Trail as Trail
     from tensorplan.core import Walk as Walk
-    from tensorplan.errors import BadInput as BadInput
-    from tensorplan.errors import BudgetSpent as BudgetSpent
-    from tensorplan.errors import CertificateError as CertificateError
-    from tensorplan.errors import NotReached as NotReached
-    from tensorplan.errors import NotRealizable as NotRealizable
-    from tensorplan.errors import ProblemError as ProblemError
-    from tensorplan.errors import ProgramError as ProgramError
-    from tensorplan.errors import Refused as Refused
-    from tensorplan.errors import TensorplanError as TensorplanError
+    from tensorplan.core.errors import BadInput as BadInput
+    from tensorplan.core.errors import BudgetSpent as BudgetSpent
+    from tensorplan.core.errors import CertificateError as CertificateError
+    from tensorplan.core.errors import NotReached as NotReached
+    from tensorplan.core.errors import NotRealizable as NotRealizable
+    from tensorplan.core.errors import ProblemError as ProblemError
+    from tensorplan.core.errors import ProgramError as ProgramError
+    from tensorplan.core.errors import Refused as Refused
+    from tensorplan.core.errors import TensorplanError as TensorplanError
+    from tensorplan.core.intervals import Interval as Interval
+    from tensorplan.diagnose.diagnosis import Diagnosis as Diagnosis
+    from tensorplan.diagnose.diagnosis import diagnose as diagnose
+    from tensorplan.diagnose.fit_features import fit_features as fit_features
     from tensorplan.features import FeatureMap as FeatureMap
     from tensorplan.features import Frame as Frame
-    from tensorplan.intervals import Interval as Interval
-    from tensorplan.lab.compare import compare as compare
-    from tensorplan.lab.diagnose import Diagnosis as Diagnosis
-    from tensorplan.lab.diagnose import diagnose as diagnose
-    from tensorplan.lab.fit_features import fit_features as fit_features
-    from tensorplan.lab.judge import Verdict as Verdict
-    from tensorplan.lab.judge import judge as judge
-    from tensorplan.lab.stats import query_cost as query_cost
+    from tensorplan.judge.compare import compare as compare
+    from tensorplan.judge.summaries import query_cost as query_cost
+    from tensorplan.judge.verdict import Verdict as Verdict
+    from tensorplan.judge.verdict import judge as judge
     from tensorplan.loop import run as run
-    from tensorplan.planners.baselines import Oracle as Oracle
-    from tensorplan.planners.baselines import RandomPlanner as RandomPlanner
-    from tensorplan.planners.bilin_ucb import BiLinUCB as BiLinUCB
-    from tensorplan.planners.confident_lspi import ConfidentLSPI as ConfidentLSPI
-    from tensorplan.planners.constants import Constants as Constants
-    from tensorplan.planners.constants import constants as constants
-    from tensorplan.planners.ocp import OCP as OCP
+    from tensorplan.planners.baselines.confident_lspi import ConfidentLSPI as ConfidentLSPI
+    from tensorplan.planners.baselines.root_search import RootSearch as RootSearch
+    from tensorplan.planners.baselines.sparse_sampling import SparseSampling as SparseSampling
+    from tensorplan.planners.baselines.uct import UCT as UCT
+    from tensorplan.planners.baselines.yardsticks import Oracle as Oracle
+    from tensorplan.planners.baselines.yardsticks import RandomPlanner as RandomPlanner
+    from tensorplan.planners.bilin_ucb.config import BiLinUCB as BiLinUCB
+    from tensorplan.planners.linear_q.ocp import OCP as OCP
+    from tensorplan.planners.linear_q.span import SpanPlanner as SpanPlanner
+    from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ as TensorPlanQ
+    from tensorplan.planners.printed.constants import Constants as Constants
+    from tensorplan.planners.printed.constants import constants as constants
     from tensorplan.planners.registry import make_planner as make_planner
-    from tensorplan.planners.root_search import RootSearch as RootSearch
-    from tensorplan.planners.span import SpanPlanner as SpanPlanner
-    from tensorplan.planners.sparse_sampling import SparseSampling as SparseSampling
-    from tensorplan.planners.tensorplan import TensorPlan as TensorPlan
-    from tensorplan.planners.tensorplan_q import TensorPlanQ as TensorPlanQ
-    from tensorplan.planners.trace import Iteration as Iteration
-    from tensorplan.planners.trace import Trace as Trace
-    from tensorplan.planners.uct import UCT as UCT
-    from tensorplan.problems.binarized import binarize as binarize
+    from tensorplan.planners.tensorplan.config import TensorPlan as TensorPlan
+    from tensorplan.planners.tensorplan.trace import Iteration as Iteration
+    from tensorplan.planners.tensorplan.trace import Trace as Trace
     from tensorplan.problems.catalog import make as make
-    from tensorplan.problems.delayed import delayed as delayed
-    from tensorplan.problems.featurize import featurize as featurize
-    from tensorplan.problems.gym import from_gym as from_gym
-    from tensorplan.problems.tabular import TabularMDP as TabularMDP
-    from tensorplan.problems.tabular import evaluate_tabular as evaluate_tabular
-    from tensorplan.problems.tabular import solve_tabular as solve_tabular
+    from tensorplan.problems.gym.convert import from_gym as from_gym
+    from tensorplan.problems.random.featurize import featurize as featurize
+    from tensorplan.problems.tables.tabular import TabularMDP as TabularMDP
+    from tensorplan.problems.tables.tabular import evaluate_tabular as evaluate_tabular
+    from tensorplan.problems.tables.tabular import solve_tabular as solve_tabular
+    from tensorplan.problems.transforms.binarized import binarize as binarize
+    from tensorplan.problems.transforms.delayed import delayed as delayed
     from tensorplan.proofs import Checked as Checked
     from tensorplan.proofs import Proof as Proof
-    from tensorplan.proofs import check as check
+    from tensorplan.proofs import check
 
 
 def __getattr__(name: str) -> Any:

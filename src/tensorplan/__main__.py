@@ -1,5 +1,5 @@
 """``python -m tensorplan``."""
 
-from tensorplan.cli import main
+from tensorplan.cli.main import main
 
 main()

@@ -11,9 +11,9 @@ import numpy as np
 
 from tensorplan.access import ACCESS, LocalAccess
 from tensorplan.core import END, Certificate, Episode, Learner, Planner, Policy, Problem, Run
-from tensorplan.errors import BudgetSpent, NotRealizable, ProblemError, Refused, shown
+from tensorplan.core.errors import BudgetSpent, NotRealizable, ProblemError, Refused, shown
+from tensorplan.core.specs import whole
 from tensorplan.problems.simulate import draw, draw_start, whole_action
-from tensorplan.specs import whole
 
 ROUNDING = 1e-9
 """By how much of its size the return of an episode may miss what a certificate promises."""

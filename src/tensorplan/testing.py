@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorplan.core import END, Planner, Problem, Run, Vectorised
-from tensorplan.errors import BadInput, ProblemError
+from tensorplan.core.errors import BadInput, ProblemError
 from tensorplan.loop import run
-from tensorplan.problems.featurize import featurize
+from tensorplan.problems.random.featurize import featurize
 from tensorplan.problems.simulate import believable, contradiction, draw
-from tensorplan.problems.tabular import TabularMDP
+from tensorplan.problems.tables.tabular import TabularMDP
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

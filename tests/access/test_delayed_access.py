@@ -10,7 +10,7 @@ from helpers import Walk, local
 import tensorplan as tp
 from tensorplan.access.delayed import DelayedAccess, DelayedNode
 from tensorplan.access.local import LocalNode
-from tensorplan.problems.delayed import Pair, delayed
+from tensorplan.problems.transforms.delayed import Pair, delayed
 
 EXACT = "layered/3x4:states=6:horizon=4:features=q"
 NOISY = EXACT + ":noise=true"

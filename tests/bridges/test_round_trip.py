@@ -9,7 +9,7 @@ from tensorplan.bridges.gymnasium_env import to_gym
 
 gymnasium = pytest.importorskip("gymnasium")
 data_equivalence = pytest.importorskip("gymnasium.utils.env_checker").data_equivalence
-from_gym = pytest.importorskip("tensorplan.problems.gym").from_gym
+from_gym = pytest.importorskip("tensorplan.problems.gym.convert").from_gym
 
 
 class Asking:

@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from tensorplan.lab.store import RunRow, Store
-from tensorplan.lab.suites import Suite
 from tensorplan.report.page import write_report
+from tensorplan.sweeps.store import RunRow, Store
+from tensorplan.sweeps.suite import Suite
 
 SUITE = Suite(("hanoi/3", "hanoi/10", "layered/2x4"), ("tensorplan", "random"), range(20))
 

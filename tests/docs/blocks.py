@@ -150,7 +150,7 @@ def _blocks(source: str) -> Iterator[Block]:
 
 def _command(arguments: list[str]) -> tuple[int, str]:
     """The exit code and what is printed, without blanks at the ends of lines."""
-    from tensorplan.cli import main
+    from tensorplan.cli.main import main
 
     printed, path = io.StringIO(), list(sys.path)
     sys.path[:] = [entry for entry in path if Path(entry).resolve() != Path.cwd()]  # as the installed command has it

@@ -10,7 +10,7 @@ from feature_frames import frames, points, unit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.features import Frame, build, compose
 
 LINE = Frame((0.0,), (4.0,), names=("x",), horizon=5)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorplan.features
-from tensorplan.errors import BadInput, ProblemError
+from tensorplan.core.errors import BadInput, ProblemError
 from tensorplan.features import FeatureMap, Frame, build
 
 PLANE = Frame((-1.0, 0.0), (3.0, 0.5), horizon=4)

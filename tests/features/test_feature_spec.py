@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.features import FAMILIES, Frame, build
 
 PLANE = Frame((-1.0, 0.0), (3.0, 0.5))

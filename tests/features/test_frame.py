@@ -8,7 +8,7 @@ from feature_frames import frames, points, unit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensorplan.errors import BadInput, ProblemError
+from tensorplan.core.errors import BadInput, ProblemError
 from tensorplan.features import Frame
 
 

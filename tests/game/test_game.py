@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorplan.game
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.game import AbstractGame, Answer
-from tensorplan.hypercube import distance, is_secret, to_signs
+from tensorplan.problems.hard.hypercube import distance, is_secret, to_signs
 
 STEP = Fraction(25, 32)
 

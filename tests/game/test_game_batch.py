@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.game import AbstractGame, Answer
 from tensorplan.game.kernels import weights
 from tensorplan.game.packed import antipodal, draw, legal, pack, pack_bits, unpack, word_count
-from tensorplan.hypercube import to_signs
+from tensorplan.problems.hard.hypercube import to_signs
 
 SHAPES = [(2, 1, 1), (5, 3, 3), (8, 4, 2), (16, 2, 1), (63, 3, 3), (64, 2, 2), (65, 5, 3), (130, 3, 2), (700, 1, 1)]
 

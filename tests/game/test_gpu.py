@@ -5,11 +5,11 @@ import sys
 import numpy as np
 import pytest
 
-from tensorplan.errors import BadInput, TensorplanError
+from tensorplan.core.errors import BadInput, TensorplanError
 from tensorplan.game import AbstractGame, Blind, gpu
 from tensorplan.game.balls import least_far
 from tensorplan.game.packed import pack, pack_bits, unpack
-from tensorplan.hypercube import from_secret, is_close
+from tensorplan.problems.hard.hypercube import from_secret, is_close
 
 
 def missing():

@@ -6,7 +6,7 @@ from math import ceil, log2
 import numpy as np
 import pytest
 
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.game import STRATEGIES, AbstractGame, Best, Blind, Local, cost, lower_bound, pinpoint
 from tensorplan.game.balls import least_far
 from tensorplan.game.code import blocks
@@ -14,7 +14,7 @@ from tensorplan.game.kernels import weights
 from tensorplan.game.local import _ask_by
 from tensorplan.game.packed import draw, unpack
 from tensorplan.game.search import interval
-from tensorplan.hypercube import distance, is_secret
+from tensorplan.problems.hard.hypercube import distance, is_secret
 
 
 def all_secrets(p):

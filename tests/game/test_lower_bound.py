@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.game import lower_bound
 from tensorplan.game.balls import close_count, least_far, overlaps
-from tensorplan.hypercube import is_secret
+from tensorplan.problems.hard.hypercube import is_secret
 
 LONG = 1000
 

@@ -6,11 +6,11 @@ import pytest
 import tensorplan as tp
 from tensorplan.access import GlobalAccess
 from tensorplan.core import END
-from tensorplan.errors import Refused
+from tensorplan.core.errors import Refused
 from tensorplan.game import AbstractGame
 from tensorplan.game.packed import pack
 from tensorplan.game.planning import GuessPlanner, SimulatedGame
-from tensorplan.hypercube import distance, is_close
+from tensorplan.problems.hard.hypercube import distance, is_close
 
 
 def simulated(p, K, kind="v", seed=0):

@@ -11,17 +11,17 @@ import pytest
 
 import tensorplan as tp
 from tensorplan.core import END
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.game import AbstractGame, Answer, Answers
 from tensorplan.game.game import OUTPUT
 from tensorplan.game.reduction import GameMDP, Reduction, output_of
-from tensorplan.hypercube import is_secret
-from tensorplan.planners.baselines import RandomPlanner
-from tensorplan.planners.tensorplan import TensorPlan
-from tensorplan.planners.tensorplan_q import TensorPlanQ
-from tensorplan.planners.uct import UCT
-from tensorplan.problems.hard import HardMDP, hard
-from tensorplan.problems.hard_tree import HardTree
+from tensorplan.planners.baselines.uct import UCT
+from tensorplan.planners.baselines.yardsticks import RandomPlanner
+from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
+from tensorplan.planners.tensorplan.config import TensorPlan
+from tensorplan.problems.hard.hypercube import is_secret
+from tensorplan.problems.hard.mdp import HardMDP, hard
+from tensorplan.problems.hard.tree import HardTree
 from tensorplan.testing import check_problem
 
 RNG = np.random.default_rng(0)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import tensorplan as tp
 from tensorplan.core import Problem
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.problems.catalog import CATALOG, instance, make
-from tensorplan.problems.layered import Procedural
+from tensorplan.problems.random.layered import Procedural
 
 
 @pytest.mark.parametrize("name", CATALOG)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tensorplan.core import END, Problem
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.problems.puzzles import chinese_rings, grid, hanoi
 
 RNG = np.random.default_rng(0)

@@ -9,8 +9,8 @@ import re
 import pytest
 
 import tensorplan as tp
-from tensorplan.lab.brackets import bracket, traces
-from tensorplan.lab.plain import plain
+from tensorplan.core.jsonable import plain
+from tensorplan.judge.brackets import bracket, traces
 from tensorplan.report.certificates import MEANINGS, certificate_lines, checked_lines, checked_row, confidences
 
 SURE = tp.Certificate(2.0, 1.0, "certified", assumes="v* is linear")

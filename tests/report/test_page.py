@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 import pytest
 
 import tensorplan as tp
-from tensorplan.lab.statistics import bootstrap, comparisons, standings
-from tensorplan.lab.store import RunRow, Store
-from tensorplan.lab.suites import Suite
 from tensorplan.report import svg
 from tensorplan.report.markup import Markup, join, tag
 from tensorplan.report.page import report, write_report
+from tensorplan.sweeps.statistics import bootstrap, comparisons, standings
+from tensorplan.sweeps.store import RunRow, Store
+from tensorplan.sweeps.suite import Suite
 
 SUITE = Suite(("hanoi/3", "layered/2x4", "layered/2x8"), ("tensorplan", "uct:simulations=20", "random"), range(4))
 EVIL = "</script><script>alert(1)</script><img src=x onerror='alert(\"2\")'>&"

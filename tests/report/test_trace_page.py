@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.errors import BadInput
-from tensorplan.planners.trace import Failure, Iteration, Step, Trace
+from tensorplan.core.errors import BadInput
+from tensorplan.planners.tensorplan.trace import Failure, Iteration, Step, Trace
 from tensorplan.report import sol_slice
 from tensorplan.report.certificates import certificate_lines
 from tensorplan.report.sol_slice import Plane, convex_part, pieces, strips

@@ -1,4 +1,4 @@
-"""The one-step-delayed MDP M̄ (see :mod:`tensorplan.problems.delayed`), seen through access to M.
+"""The one-step-delayed MDP M̄ (see :mod:`tensorplan.problems.transforms.delayed`), seen through access to M.
 
 A sample at (s, a) is one query of M; at (s0, None) nothing is asked.  The action chosen at (s, a) is only carried
 along, so one batch of samples serves all of them.  In the closed loop M̄ is at ``root`` first and at
@@ -15,8 +15,11 @@ import numpy as np
 
 from tensorplan.access.local import INTERNED, Batch
 from tensorplan.core import END, Access, Array, End, Outcome, Sample, Trail, Walk
-from tensorplan.errors import BadInput, NotReached
-from tensorplan.problems.delayed import (
+from tensorplan.core.errors import BadInput, NotReached
+from tensorplan.core.specs import whole
+from tensorplan.problems.realizability import Misfit
+from tensorplan.problems.simulate import whole_action
+from tensorplan.problems.transforms.delayed import (
     LENGTHENED,
     Pair,
     arrive,
@@ -25,9 +28,6 @@ from tensorplan.problems.delayed import (
     simulate,
     with_zero,
 )
-from tensorplan.problems.realizability import Misfit
-from tensorplan.problems.simulate import whole_action
-from tensorplan.specs import whole
 
 
 class DelayedNode:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tensorplan.access.local import LocalAccess, LocalNode
 from tensorplan.core import END, Enumerable, Node, Problem, State
-from tensorplan.errors import BadInput, Refused
+from tensorplan.core.errors import BadInput, Refused
 
 
 class GlobalAccess(LocalAccess):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tensorplan.access.meter import Meter
 from tensorplan.core import END, Array, Outcome, Problem, State, Trail, Vectorised, Walk
-from tensorplan.errors import BadInput, NotReached, ProblemError, shown
+from tensorplan.core.errors import BadInput, NotReached, ProblemError, shown
 from tensorplan.problems.realizability import Misfit, misfit_of
 from tensorplan.problems.simulate import (
     checked_reward,

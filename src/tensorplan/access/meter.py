@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tensorplan.errors import BadInput, BudgetSpent
+from tensorplan.core.errors import BadInput, BudgetSpent
 
 UNLIMITED = 2**62
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from tensorplan.bridges.pilot import Pilot, Place
 from tensorplan.core import Certificate, Planner, Problem
-from tensorplan.errors import BadInput, NotRealizable
-from tensorplan.problems.tabular import TabularMDP
+from tensorplan.core.errors import BadInput, NotRealizable
+from tensorplan.problems.tables.tabular import TabularMDP
 
 
 class PlannerAgent:
@@ -161,7 +161,7 @@ class PlannerAgent:
         raise BadInput(f"problem {self.problem.name!r} cannot read the state of {env}: make the problem with from_gym")
 
     def _adapted(self, env: Any) -> Problem:
-        from tensorplan.problems.gym import from_gym
+        from tensorplan.problems.gym.convert import from_gym
 
         if "features" not in self._options:
             raise BadInput(f"to plan in {env} an agent needs features, as in PlannerAgent(planner, features='poly2')")

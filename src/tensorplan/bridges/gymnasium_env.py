@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorplan.core import Problem
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.loop import MAX_STEPS
 from tensorplan.problems.catalog import make
 

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from tensorplan.access import ACCESS, LocalAccess
-from tensorplan.bridges.tail import tail
 from tensorplan.core import END, Certificate, Learner, Planner, Policy, Problem, State
-from tensorplan.errors import BadInput, NotRealizable, Refused
+from tensorplan.core.errors import BadInput, NotRealizable, Refused
+from tensorplan.core.specs import whole
 from tensorplan.problems.simulate import draw, whole_action
 from tensorplan.problems.states import hashable, same
-from tensorplan.problems.tabular import TabularMDP
-from tensorplan.specs import whole
+from tensorplan.problems.tables.tabular import TabularMDP
+from tensorplan.problems.transforms.tail import tail
 
 
 class Place(NamedTuple):

@@ -11,11 +11,11 @@ from gymnasium import spaces
 
 from tensorplan.bridges.views import FeatureView, StateView, View
 from tensorplan.core import END, Problem, State
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
+from tensorplan.core.specs import one_of, suggestion, whole
 from tensorplan.loop import MAX_STEPS
 from tensorplan.problems.simulate import draw, draw_start, whole_action
 from tensorplan.problems.states import own
-from tensorplan.specs import one_of, suggestion, whole
 
 VIEWS: dict[str, type[FeatureView] | type[StateView]] = {"features": FeatureView, "state": StateView}
 

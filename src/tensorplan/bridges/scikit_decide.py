@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from tensorplan.bridges.pilot import Pilot, Place
 from tensorplan.core import END, Array, Certificate, Features, Planner, Problem, State
-from tensorplan.errors import BadInput, NotRealizable
-from tensorplan.planners.tensorplan import TensorPlan
+from tensorplan.core.errors import BadInput, NotRealizable
+from tensorplan.planners.tensorplan.config import TensorPlan
 
 try:
     from skdecide import DiscreteDistribution, EnumerableSpace, Solver, StatelessSimulatorDomain

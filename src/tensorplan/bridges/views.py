@@ -12,10 +12,10 @@ import numpy as np
 from gymnasium import spaces
 
 from tensorplan.core import END, Array, Problem, State
-from tensorplan.errors import BadInput
-from tensorplan.problems.layered import Procedural
+from tensorplan.core.errors import BadInput
 from tensorplan.problems.puzzles import ChineseRings, Grid, Hanoi
-from tensorplan.problems.tabular import TabularMDP
+from tensorplan.problems.random.layered import Procedural
+from tensorplan.problems.tables.tabular import TabularMDP
 
 LARGEST = 2**62
 """Spaces count in 64 bits."""

@@ -31,7 +31,7 @@ left out (n is the number of the others).
 [0.408, 0.408, 0.0, 0.408, 0.0, 0.0]
 """
 
-from tensorplan.features.bring import from_callable, from_transformer
+from tensorplan.features.adapters import from_callable, from_transformer
 from tensorplan.features.entry import compose, resolve
 from tensorplan.features.frame import Frame
 from tensorplan.features.maps import FeatureMap

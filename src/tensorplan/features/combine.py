@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorplan.core import Array
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.features.maps import BaseMap, FeatureMap, FrameMap, affordable, points_of, spread
 
 

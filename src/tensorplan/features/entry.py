@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorplan.errors import BadInput
-from tensorplan.features.bring import from_callable, from_transformer
+from tensorplan.core.errors import BadInput
+from tensorplan.features.adapters import from_callable, from_transformer
 from tensorplan.features.combine import Concatenated, join
 from tensorplan.features.frame import Frame
 from tensorplan.features.maps import BaseMap, FeatureMap

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.core import Array
-from tensorplan.errors import BadInput, ProblemError
-from tensorplan.specs import truth, whole
+from tensorplan.core.errors import BadInput, ProblemError
+from tensorplan.core.specs import truth, whole
 
 EXACT = 2**53
 """Whole numbers up to here are exact in double precision."""

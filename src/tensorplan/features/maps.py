@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorplan.core import Array
-from tensorplan.errors import BadInput, TensorplanError
+from tensorplan.core.errors import BadInput, TensorplanError
+from tensorplan.core.specs import number
 from tensorplan.features.frame import Frame
-from tensorplan.specs import number
 
 LIMIT = 1_000_000
 """The largest dimension of a map."""

@@ -12,17 +12,17 @@ from functools import partial
 from inspect import signature
 from string import ascii_letters
 
-from tensorplan.errors import BadInput
-from tensorplan.features.cells import Aggregate, OneHot
+from tensorplan.core.errors import BadInput
+from tensorplan.core.specs import call, lookup, parse, whole
 from tensorplan.features.combine import Staged, Timed, join
-from tensorplan.features.fourier import Fourier
+from tensorplan.features.families.cells import Aggregate, OneHot
+from tensorplan.features.families.fourier import Fourier
+from tensorplan.features.families.polynomial import Polynomial
+from tensorplan.features.families.random_fourier import RandomFourier
+from tensorplan.features.families.rbf import RadialBasis
+from tensorplan.features.families.tiles import Tiles
 from tensorplan.features.frame import Frame
 from tensorplan.features.maps import FeatureMap, FrameMap, affordable
-from tensorplan.features.polynomial import Polynomial
-from tensorplan.features.random_fourier import RandomFourier
-from tensorplan.features.rbf import RadialBasis
-from tensorplan.features.tiles import Tiles
-from tensorplan.specs import call, lookup, parse, whole
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from math import comb
 
 import numpy as np
 
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 from tensorplan.game import code
 from tensorplan.game.balls import close_count, least_far, overlaps
 from tensorplan.game.game import Asking

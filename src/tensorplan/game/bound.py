@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
 
+from tensorplan.core.specs import whole
 from tensorplan.game.balls import close_count
-from tensorplan.specs import whole
 
 STEP = Fraction(25, 32)
 """g(p/4) is below this: what a step of a sequence, or a last weight that is far, takes off f at least."""

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
+from tensorplan.core.specs import whole
 from tensorplan.game.balls import least_far
 from tensorplan.game.kernels import answer, least
 from tensorplan.game.packed import Words, decays, pack, word_count
-from tensorplan.hypercube import decay, distance, from_secret, from_signs, is_close
-from tensorplan.specs import whole
+from tensorplan.problems.hard.hypercube import decay, distance, from_secret, from_signs, is_close
 
 OUTPUT = 8
 """The length of the sequence that a player returns."""
@@ -96,7 +96,7 @@ class Play:
 class AbstractGame:
     """W = {-1, 1}^p, queries of length 1 to K, and a secret w*, drawn from W* where none is given.
 
-    A weight vector is p components, each 1 or -1, or the number of :mod:`tensorplan.hypercube`.
+    A weight vector is p components, each 1 or -1, or the number of :mod:`tensorplan.problems.hard.hypercube`.
     """
 
     def __init__(self, p: int, K: int, secret: Any = None, seed: int = 0) -> None:

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.errors import BadInput, TensorplanError
+from tensorplan.core.errors import BadInput, TensorplanError
+from tensorplan.core.specs import whole
 from tensorplan.game.balls import least_far
 from tensorplan.game.packed import Words, pack, unpack, word_count
-from tensorplan.hypercube import distance, from_secret, is_close
-from tensorplan.specs import whole
+from tensorplan.problems.hard.hypercube import distance, from_secret, is_close
 
 FIRST, LARGEST = 1 << 20, 1 << 34
 """Guesses of the first and of the largest launch."""

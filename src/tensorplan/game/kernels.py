@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.native import compiled, popcount
+from tensorplan.core.compiled import compiled, popcount
 
 NONE, ONE = np.uint64(0), np.uint64(1)
 MANY = 1 << 62

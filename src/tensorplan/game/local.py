@@ -21,7 +21,7 @@ from tensorplan.game.game import Asking
 from tensorplan.game.kernels import routes
 from tensorplan.game.packed import Words, decays, legal, pack_bits, unpack
 from tensorplan.game.pinpoint import Limited, check, output_found, output_guesses
-from tensorplan.hypercube import is_close
+from tensorplan.problems.hard.hypercube import is_close
 
 FIRST, LARGEST, SHARE = 16, 1 << 20, 50
 """Coins before the belief is used for the first time, the most numbers in a batch, and coins per batch of the rest."""

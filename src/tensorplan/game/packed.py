@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tensorplan.core import Array
 from tensorplan.game.kernels import oppose, weights
-from tensorplan.hypercube import decay
+from tensorplan.problems.hard.hypercube import decay
 
 Words: TypeAlias = NDArray[np.uint64]
 

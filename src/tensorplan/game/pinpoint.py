@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tensorplan.core.specs import whole
 from tensorplan.game.game import OUTPUT, Asking
-from tensorplan.hypercube import distance, is_close
-from tensorplan.specs import whole
+from tensorplan.problems.hard.hypercube import distance, is_close
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,13 +17,13 @@ import numpy as np
 
 from tensorplan.access.everywhere import GlobalAccess
 from tensorplan.core import END, Node
-from tensorplan.errors import BadInput, Refused
+from tensorplan.core.errors import BadInput, Refused
+from tensorplan.core.specs import lookup
 from tensorplan.game.game import Answer, Answers, Hit
 from tensorplan.game.packed import Words, unpack
 from tensorplan.game.search import STRATEGIES
-from tensorplan.hypercube import distance, is_close
-from tensorplan.problems.hard_tree import HardState, HardTree
-from tensorplan.specs import lookup
+from tensorplan.problems.hard.hypercube import distance, is_close
+from tensorplan.problems.hard.tree import HardState, HardTree
 
 
 class SimulatedGame:

@@ -2,9 +2,9 @@
 
 The simulator (Lemma can-simulate-mdp-with-abstract-game).  With action a at s_ki, l = k + 1[i = p-1] rounds are
 complete; a query of their weights is answered by (U, V, Z).  V, or U where i = p-1, tells whether w_k is close to w*:
-case (1) of :mod:`tensorplan.problems.hard`.  At i = p-1, V tells whether w_{k+1} is, case (2), and Z is the reward of
-the cases (2) and (3).  Whether a weight is close is asked once only.  So no step costs more than one query, and under
-local access steps within a round, illegal ones included, cost none.
+case (1) of :mod:`tensorplan.problems.hard.mdp`.  At i = p-1, V tells whether w_{k+1} is, case (2), and Z is the reward
+of the cases (2) and (3).  Whether a weight is close is asked once only.  So no step costs more than one query, and
+under local access steps within a round, illegal ones included, cost none.
 
 Case (1) pays <φ, θ*>, and (U, V, Z) does not contain it: a gap of the printed lemma.  Who gets there knows a weight
 close to w*, and finds w* from it by at most p - 1 + ⌈log2 p⌉ queries, once in a play (:mod:`tensorplan.game.pinpoint`):
@@ -32,14 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.core import END, Array, End, Episode, Planner, Problem, State
-from tensorplan.errors import BadInput, BudgetSpent
+from tensorplan.core.errors import BadInput, BudgetSpent
+from tensorplan.core.specs import one_of, truth
 from tensorplan.game.game import OUTPUT, Asking
 from tensorplan.game.packed import pack
 from tensorplan.game.pinpoint import pinpoint
 from tensorplan.loop import run
-from tensorplan.problems.hard import HardMDP, hard
-from tensorplan.problems.hard_tree import HardState, HardTree
-from tensorplan.specs import one_of, truth
+from tensorplan.problems.hard.mdp import HardMDP, hard
+from tensorplan.problems.hard.tree import HardState, HardTree
 
 
 class GameMDP(HardTree):
@@ -125,10 +125,10 @@ class GameMDP(HardTree):
 class Reduction:
     """A planner for the hard MDPs as a player of the abstract game, K >= 8.
 
-    ``kind`` and ``features`` are those of :func:`tensorplan.problems.hard.hard`.  ``unreachable``: what case (1) pays,
-    <φ, θ*> for "pinpoint", nothing for "zero".  ``budget`` bounds the simulator queries of an episode; the output of
-    one that it cut short is legal, but no better for that.  ``noise=False`` declares that rewards are their means, for
-    a game whose Z is f itself; that of the theorem tosses coins.
+    ``kind`` and ``features`` are those of :func:`tensorplan.problems.hard.mdp.hard`.  ``unreachable``: what case (1)
+    pays, <φ, θ*> for "pinpoint", nothing for "zero".  ``budget`` bounds the simulator queries of an episode; the output
+    of one that it cut short is legal, but no better for that.  ``noise=False`` declares that rewards are their means,
+    for a game whose Z is f itself; that of the theorem tosses coins.
     """
 
     planner: Planner

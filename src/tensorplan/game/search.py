@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tensorplan.core.intervals import Interval
+from tensorplan.core.specs import lookup, whole
 from tensorplan.game.blind import Blind
 from tensorplan.game.bound import Bound, lower_bound
 from tensorplan.game.game import AbstractGame, Asking
 from tensorplan.game.local import Local
 from tensorplan.game.pinpoint import Limited
-from tensorplan.intervals import Interval
-from tensorplan.specs import lookup, whole
 
 WORTH = 0.6
 """The share of the cost of uniform guesses below which following the signal pays; a code may save the rest."""

@@ -43,7 +43,7 @@ and the bound is valid.
 1.889975
 """
 
-from tensorplan.errors import CertificateError, ProgramError
+from tensorplan.core.errors import CertificateError, ProgramError
 from tensorplan.optimism.program import Certificate, Program, Solution
 from tensorplan.optimism.search import Search, solve
 from tensorplan.optimism.verify import verify

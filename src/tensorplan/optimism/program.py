@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorplan.errors import CertificateError, ProgramError
+from tensorplan.core.errors import CertificateError, ProgramError
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorplan.errors import ProgramError
+from tensorplan.core.errors import ProgramError
 from tensorplan.optimism.branch import AHEAD, SATISFIED, Trial, admit, choose, make_trial, repair
 from tensorplan.optimism.program import Certificate, Program, Solution
 from tensorplan.optimism.relax import EMPTY, UNIT, VIOLATED, Desk, Rows, compiled, make_desk, relax

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.errors import CertificateError
+from tensorplan.core.errors import CertificateError
 from tensorplan.optimism.program import Array, Certificate, Ints, Program, Solution
 
 CLAIM = 1e-9

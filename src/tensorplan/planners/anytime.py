@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorplan.core import Certificate
-from tensorplan.errors import BudgetSpent, TensorplanError
+from tensorplan.core.errors import BudgetSpent, TensorplanError
 
 
 def ended(plan: Callable[[], str], bracket: Callable[[str], Certificate]) -> str:

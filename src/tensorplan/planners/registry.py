@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from tensorplan.core import Planner
-from tensorplan.errors import BadInput
-from tensorplan.planners.baselines import Oracle, RandomPlanner
-from tensorplan.planners.bilin_ucb import BiLinUCB
-from tensorplan.planners.confident_lspi import ConfidentLSPI
-from tensorplan.planners.ocp import OCP
-from tensorplan.planners.root_search import RootSearch
-from tensorplan.planners.span import SpanPlanner
-from tensorplan.planners.sparse_sampling import SparseSampling
-from tensorplan.planners.tensorplan import TensorPlan
-from tensorplan.planners.tensorplan_q import TensorPlanQ
-from tensorplan.planners.uct import UCT
-from tensorplan.specs import call, lookup, parse
+from tensorplan.core.errors import BadInput
+from tensorplan.core.specs import call, lookup, parse
+from tensorplan.planners.baselines.confident_lspi import ConfidentLSPI
+from tensorplan.planners.baselines.root_search import RootSearch
+from tensorplan.planners.baselines.sparse_sampling import SparseSampling
+from tensorplan.planners.baselines.uct import UCT
+from tensorplan.planners.baselines.yardsticks import Oracle, RandomPlanner
+from tensorplan.planners.bilin_ucb.config import BiLinUCB
+from tensorplan.planners.linear_q.ocp import OCP
+from tensorplan.planners.linear_q.span import SpanPlanner
+from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
+from tensorplan.planners.tensorplan.config import TensorPlan
 
 PLANNERS: dict[str, type[Any]] = {
     "tensorplan": TensorPlan,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorplan.core import Access
-from tensorplan.errors import BadInput
+from tensorplan.core.errors import BadInput
 
 
 class OneProblem:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorplan.core import Problem
-from tensorplan.errors import BadInput
-from tensorplan.problems.constant_gap import constant_gap
-from tensorplan.problems.exponential import exponential
-from tensorplan.problems.gym import gym
-from tensorplan.problems.hard import hard
-from tensorplan.problems.layered import layered
-from tensorplan.problems.option import american_put
+from tensorplan.core.errors import BadInput
+from tensorplan.core.specs import call, literal, lookup, parse, whole
+from tensorplan.problems.cases.option import american_put
+from tensorplan.problems.cases.queueing import queue_admission
+from tensorplan.problems.gym.convert import gym
+from tensorplan.problems.hard.constant_gap import constant_gap
+from tensorplan.problems.hard.exponential import exponential
+from tensorplan.problems.hard.mdp import hard
 from tensorplan.problems.puzzles import chinese_rings, grid, hanoi
-from tensorplan.problems.queueing import queue_admission
-from tensorplan.specs import call, literal, lookup, parse, whole
+from tensorplan.problems.random.layered import layered
 
 
 @dataclass(frozen=True)

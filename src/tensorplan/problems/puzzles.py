@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tensorplan.core import END, Array, Problem, State
-from tensorplan.errors import BadInput
-from tensorplan.specs import whole
+from tensorplan.core.errors import BadInput
+from tensorplan.core.specs import whole
 
 _UNUSED = np.random.default_rng(0)  # deterministic steps draw nothing
 

@@ -10,8 +10,8 @@ import numpy as np
 from tensorplan.core import Array, Problem, State
 from tensorplan.features.misfit import Fitter
 from tensorplan.features.points import PointFeatures
-from tensorplan.problems.featurize import reachable
-from tensorplan.problems.tabular import TabularMDP, solve_tabular
+from tensorplan.problems.random.featurize import reachable
+from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
 
 ROWS = 20_000
 """States, times actions for q*, that are looked at most; more is not cheap."""

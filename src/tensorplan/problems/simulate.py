@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.core import END, Array, Problem, State
-from tensorplan.errors import QUOTED, BadInput, ProblemError, raised, shown
+from tensorplan.core.errors import QUOTED, BadInput, ProblemError, raised, shown
 
 HALF = QUOTED // 2
 """Characters of a quoted object, where a message quotes several."""

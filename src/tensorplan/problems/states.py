@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from tensorplan.core import State
-from tensorplan.errors import ProblemError, raised, shown
+from tensorplan.core.errors import ProblemError, raised, shown
 
 
 def hashable(state: State) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.errors import CertificateError, raised, shown
+from tensorplan.core.errors import CertificateError, raised, shown
 from tensorplan.optimism import Certificate, Program, Solution, verify
 from tensorplan.optimism.program import Array
 from tensorplan.proofs.proof import Proof

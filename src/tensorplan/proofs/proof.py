@@ -27,7 +27,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from tensorplan.errors import CertificateError, raised
+from tensorplan.core.errors import CertificateError, raised
 
 FORMAT = "tensorplan proof 1"
 

@@ -7,12 +7,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from tensorplan.errors import BadInput, shown
+from tensorplan.core.errors import BadInput, shown
+from tensorplan.core.files import check_output, write_output
 from tensorplan.game import Cost
-from tensorplan.lab.hardness import Hardness
-from tensorplan.lab.outputs import check_output, write_output
-from tensorplan.lab.table1 import Curve, Table1
-from tensorplan.lab.table1_rows import Family
+from tensorplan.paper.hardness import Hardness
+from tensorplan.paper.table1 import Curve, Table1
+from tensorplan.paper.table1_rows import Family
 
 KINDS = ("png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff", "eps", "ps", "svgz")
 """What names of pictures may end in: all that matplotlib can draw without help of other programs."""

@@ -22,10 +22,14 @@ from urllib.parse import quote
 
 import numpy as np
 
-from tensorplan.intervals import Interval
-from tensorplan.lab.outputs import write_output
-from tensorplan.lab.plain import plain
-from tensorplan.lab.statistics import (
+from tensorplan.core.files import write_output
+from tensorplan.core.intervals import Interval
+from tensorplan.core.jsonable import plain
+from tensorplan.report import svg
+from tensorplan.report.certificates import MEANINGS
+from tensorplan.report.markup import Markup, join, tag
+from tensorplan.report.tables import number
+from tensorplan.sweeps.statistics import (
     Standing,
     Versus,
     bootstrap,
@@ -35,11 +39,7 @@ from tensorplan.lab.statistics import (
     scaling,
     standings,
 )
-from tensorplan.lab.store import RunRow, Store
-from tensorplan.report import svg
-from tensorplan.report.certificates import MEANINGS
-from tensorplan.report.markup import Markup, join, tag
-from tensorplan.report.tables import number
+from tensorplan.sweeps.store import RunRow, Store
 
 FIELDS = (
     *("problem", "planner", "seed", "status", "total_reward", "optimal", "regret", "queries", "worst_call", "steps"),

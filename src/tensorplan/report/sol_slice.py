@@ -1,8 +1,8 @@
 """Sol in two dimensions: the disc that a plane cuts from the ball ‖θ‖ <= B, and what is left of it.
 
-In a plane every row <g, θ> <= b of :mod:`tensorplan.planners.sol` is a half-plane and every temporal difference l_a a
-line, so T1 and T2 leave a convex polygon and T3, some |l_a| <= tol, a union of strips.  For d = 2 the plane is all
-there is.  Otherwise it goes through two parameters and along φ(s0), so that both are seen where they are.
+In a plane every row <g, θ> <= b of :mod:`tensorplan.planners.tensorplan.sol` is a half-plane and every temporal
+difference l_a a line, so T1 and T2 leave a convex polygon and T3, some |l_a| <= tol, a union of strips.  For d = 2 the
+plane is all there is.  Otherwise it goes through two parameters and along φ(s0), so that both are seen where they are.
 
 Everything is widened by :data:`SLACK`, far below what an eye can see, since parameters are rounded.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorplan.core import Array
-from tensorplan.planners.trace import Disjunction
+from tensorplan.planners.tensorplan.trace import Disjunction
 
 SLACK = 1e-7
 """What constraints are widened by, relative to 1 + B."""

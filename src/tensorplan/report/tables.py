@@ -17,18 +17,18 @@ from tensorplan.report.certificates import certificate_lines
 
 if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be loaded
     from tensorplan.core import Certificate, Problem, Run
+    from tensorplan.core.intervals import Interval
+    from tensorplan.diagnose.diagnosis import Diagnosis
     from tensorplan.game import Cost
-    from tensorplan.intervals import Interval
-    from tensorplan.lab.compare import Comparison
-    from tensorplan.lab.diagnose import Diagnosis
-    from tensorplan.lab.hardness import Hardness
-    from tensorplan.lab.needs import Need
-    from tensorplan.lab.statistics import Standing
-    from tensorplan.lab.store import RunRow
-    from tensorplan.lab.table1 import Curve, RowResult, Table1
-    from tensorplan.lab.verify import Verification
-    from tensorplan.planners.constants import Constants
+    from tensorplan.judge.compare import Comparison
+    from tensorplan.paper.hardness import Hardness
+    from tensorplan.paper.needs import Need
+    from tensorplan.paper.table1 import Curve, RowResult, Table1
+    from tensorplan.paper.verify.families import Verification
+    from tensorplan.planners.printed.constants import Constants
     from tensorplan.problems.catalog import Entry
+    from tensorplan.sweeps.statistics import Standing
+    from tensorplan.sweeps.store import RunRow
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str], note: str | None = None) -> Table:
@@ -405,7 +405,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def diagnosis_table(diagnosis: Diagnosis) -> Table:
     """What is known about the features: a section for v* and one for q*."""
-    from tensorplan.lab.diagnose import findings
+    from tensorplan.diagnose.diagnosis import findings
 
     note = "\n".join(diagnosis.notes) or None
     table = _table(f"Features of {diagnosis.problem}", ["", "about", "finding"], [], note)

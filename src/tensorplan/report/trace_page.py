@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import Array, Certificate
-from tensorplan.errors import BadInput
-from tensorplan.lab.outputs import write_output
-from tensorplan.planners.trace import Disjunction, Failure, Iteration, Trace
+from tensorplan.core.errors import BadInput
+from tensorplan.core.files import write_output
+from tensorplan.planners.tensorplan.trace import Disjunction, Failure, Iteration, Trace
 from tensorplan.report.certificates import certificate_lines
 from tensorplan.report.markup import Markup, tag
 from tensorplan.report.sol_slice import Plane, convex_part, pieces, strips

@@ -1,0 +1,94 @@
+"""Files that results are written to: looked at before the work is done, and whole or not there afterwards.
+
+A device or a pipe is written to as it is; nothing but a regular file is ever replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from tensorplan.core.errors import BadInput, shown
+
+QUOTED = 160
+"""Characters of a path in a message, which leaves room for what is wrong with it."""
+
+
+def check_output(path: str | Path, *, regular: bool = False) -> None:
+    """BadInput where the path cannot be written to; with ``regular`` also where it is a device or a pipe."""
+    if not str(path):
+        raise BadInput("cannot write to a file without a name")
+    try:
+        mode = _mode(path)
+        folder = Path(os.path.realpath(path)).parent
+        there = folder.is_dir()
+    except OSError as error:
+        raise _cannot(path, error) from None
+    if not there:
+        raise _cannot(path, "its folder does not exist")
+    if mode is None:
+        allowed = _may(folder, os.W_OK | os.X_OK)
+    elif stat.S_ISDIR(mode):
+        raise _cannot(path, "it is a folder")
+    elif stat.S_ISREG(mode) or (_takes_a_stream(mode) and not regular):
+        allowed = _may(path, os.W_OK)
+    else:
+        raise _cannot(path, "it is no regular file")
+    if not allowed:
+        raise _cannot(path, "permission denied")
+
+
+def write_output(path: str | Path, content: str | bytes) -> Path:
+    """Write the content to a file, which is complete or as it was before; BadInput where that cannot be done."""
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+    return save_output(path, lambda file: file.write_bytes(data))
+
+
+def save_output(path: str | Path, save: Callable[[Path], object]) -> Path:
+    """The same for what writes itself: ``save`` is given the file to write."""
+    check_output(path)
+    try:
+        mode = _mode(path)
+        if mode is None or stat.S_ISREG(mode):
+            _replace(Path(os.path.realpath(path)), save)
+        else:
+            save(Path(path))
+    except OSError as error:
+        raise _cannot(path, error) from None
+    return Path(path)
+
+
+def _replace(path: Path, save: Callable[[Path], object]) -> None:
+    """The file anew, by way of one beside it; in its own place where the folder takes no other file."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        save(partial)
+        partial.replace(path)
+    except PermissionError:
+        save(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _mode(path: str | Path) -> int | None:
+    """What is there, behind all links; None for nothing."""
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _may(path: str | Path, what: int) -> bool:
+    return os.access(path, what, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _takes_a_stream(mode: int) -> bool:
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def _cannot(path: str | Path, why: str | OSError) -> BadInput:
+    reason = why if isinstance(why, str) else why.strerror or str(why)
+    return BadInput(f"cannot write to {shown(str(path), QUOTED)}: {reason}")

@@ -1,0 +1,336 @@
+"""How far features are from realizing v* and q*, what B they need, what is guaranteed with them, which are redundant.
+
+Where the places (stage, state) can be listed the misfit η = min_θ max |v* - <φ, θ>| is bracketed
+(:mod:`tensorplan.features.misfit`), with v* as dynamic programming gives it; elsewhere TensorPlan tries to refute
+realizability (:mod:`tensorplan.diagnose.refutation`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tensorplan.core import Array, Problem, Solution
+from tensorplan.core.errors import BadInput, Refused
+from tensorplan.core.jsonable import plain
+from tensorplan.core.specs import one_of, whole
+from tensorplan.diagnose.guarantee import Guarantee, guarantee, rounded_down, rounded_up
+from tensorplan.diagnose.redundancy import Redundant, redundant
+from tensorplan.diagnose.refutation import Trial, try_to_refute
+from tensorplan.diagnose.targets import Gathering, Places, Targets, gather, listed, starts
+from tensorplan.features.misfit import Fitter, SupFit
+
+REALIZED = 1e-9
+"""A misfit, relative to 1 + ‖θ‖, that is rounding, as TensorPlan's exact mode takes it."""
+
+SAMPLE = 1_000_000
+"""Distinct features that are fitted, unless given."""
+
+SEARCHED = 200_000
+"""Places at most that a search for all places of a deterministic problem finds."""
+
+BUDGET = 100_000
+"""Queries of one attempt to refute, unless given."""
+
+SHOWN = 4
+"""Names and places in one sentence."""
+
+NOTHING = 1e-9
+"""A weight that is rounding."""
+
+Progress = Callable[[str], None]
+
+
+class Bracket(NamedTuple):
+    """A number between two others; ``upper`` is infinite where only a lower bound is known."""
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Bite:
+    """A place that keeps the misfit from being smaller."""
+
+    stage: int
+    state: Any
+    action: int | None
+    """None for v*."""
+    value: float
+    """v* or q*."""
+    fitted: float
+    """<φ, θ>."""
+    residual: float
+    """value - fitted."""
+    weight: float
+    """|λ|: its share in the proof that no θ fits better."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What the fit of one feature map says, over all places that can be reached from the start."""
+
+    values: str
+    """``"v"`` or ``"q"``."""
+    dimension: int
+    rank: int
+    redundant: tuple[Redundant, ...]
+    places: int
+    """How many were fitted, times actions for q*."""
+    complete: bool
+    """Whether these are all; else a random choice, and only lower bounds are known."""
+    eta: Bracket
+    """The misfit; the lower bound is for θ of norm up to ``radius``."""
+    radius: float
+    everywhere: Bracket | None
+    """The same over all places of a table, where some cannot be reached."""
+    theta: tuple[float, ...] | None
+    """Of least norm among those that attain ``eta.upper``, but for 10^-10 of the largest value."""
+    norm: Bracket
+    """The norm that this takes: the B that is needed; not known from a sample, whose η is smaller."""
+    bites: tuple[Bite, ...]
+    """The places that prove the lower bound, largest weight first."""
+    declared_eta: float
+    declared_bound: float
+    declared_norm: Bracket | None
+    """The B needed at the problem's own eta; None where no B up to ``radius`` is enough."""
+    in_ball: Bracket
+    """The misfit of θ with ‖θ‖ <= declared_bound."""
+    guarantee: Guarantee | None
+    """None where the misfit has no upper bound."""
+
+    @property
+    def realized(self) -> bool:
+        """Whether the features realize the values up to rounding."""
+        return self.eta.upper <= REALIZED * (1 + self.norm.upper) and math.isfinite(self.norm.upper)
+
+    @property
+    def suffices(self) -> bool | None:
+        """Whether some θ in the declared ball misses by the declared eta at most, up to rounding; None: not known."""
+        allowed = self.declared_eta + REALIZED * (1 + self.declared_bound)
+        return True if self.in_ball.upper <= allowed else False if self.in_ball.lower > allowed else None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What is known about the features of a problem: one part for each feature map."""
+
+    problem: str
+    parts: tuple[Fitted | Trial, ...]
+    notes: tuple[str, ...] = ()
+    """Why there is no part for a feature map that the problem has."""
+    unmetered: int = 0
+    """Steps of the problem's simulator so far that no planner asked for: listing its places takes many."""
+
+    def __getitem__(self, values: str) -> Fitted | Trial:
+        """The part of ``"v"`` or ``"q"``."""
+        for part in self.parts:
+            if part.values == values:
+                return part
+        raise BadInput(f"the diagnosis of problem {self.problem!r} has no part {values!r}")
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended a trial."""
+        return any(isinstance(part, Trial) and part.interrupted for part in self.parts)
+
+    def __str__(self) -> str:
+        found = [f"{part.values}*, {what}: {said}" for part in self.parts for what, said in findings(part)]
+        return "\n  ".join([self.problem, *found, *self.notes])
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        parts = [{"kind": type(part).__name__.lower(), **plain(part)} for part in self.parts]
+        return {"problem": self.problem, "parts": parts, "notes": list(self.notes), "unmetered": self.unmetered}
+
+
+def diagnose(
+    problem: Problem,
+    *,
+    which: str | None = None,
+    sample: int = SAMPLE,
+    budget: int = BUDGET,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Diagnosis:
+    """How far the features of a problem are from realizing v* ("v"), q* ("q"), or whichever it has features for.
+
+    Of a table, and of a deterministic problem with few states, all places are fitted: η in a bracket, the θ that
+    attains it, the places where it bites, the B that is needed, what TensorPlan guarantees then, redundant features.
+    ``sample`` is the most distinct feature vectors that are looked at; of more a random choice is, and η has a lower
+    bound only.  For other problems TensorPlan tries to refute realizability with ``budget`` queries.
+    """
+    sample, budget, seed = whole("sample", sample, 1), whole("budget", budget, 0), whole("seed", seed, 0)
+    maps = {"v": problem.phi_v, "q": problem.phi_q}
+    if which is not None and maps[one_of("which", which, maps)] is None:
+        raise BadInput(f"problem {problem.name!r} has no phi_{which}")
+    chosen = [which] if which is not None else [values for values, phi in maps.items() if phi is not None]
+    known = listed(problem, min(sample, SEARCHED), progress)
+    parts: list[Fitted | Trial] = []
+    notes = []
+    for values in chosen:
+        if known is not None:
+            gathering = gather(problem, *known, values, sample=sample, seed=seed, progress=progress)
+            if progress is not None:
+                progress(f"fitting {len(gathering.inside):,} distinct features")
+            parts.append(_fitted(problem, values, *known, gathering))
+            continue
+        try:
+            parts.append(try_to_refute(problem, values, budget, seed, progress))
+        except Refused as refusal:
+            notes.append(str(refusal))
+            if values == chosen[-1] and not parts:
+                raise
+    return Diagnosis(problem.name, tuple(parts), tuple(notes), problem.unmetered)
+
+
+def _fitted(problem: Problem, values: str, places: Places, solution: Solution, gathering: Gathering) -> Fitted:
+    """All that the targets say."""
+    inside, complete = gathering.inside.targets(), gathering.all_inside
+    fitter = Fitter(inside.phi, inside.x)
+    best, shortest = fitter.best(problem.bound), fitter.shortest(0.0)
+    ball = fitter.within(problem.bound)
+    names = getattr(problem.phi_v if values == "v" else problem.phi_q, "names", None)
+    dependent, everywhere = redundant(inside.phi, names), _everywhere(problem, inside, gathering)
+
+    def bracket(lower: float, upper: float, more: bool = True) -> Bracket:
+        return Bracket(lower, upper if complete and more else math.inf)
+
+    fitted = Fitted(
+        values=values,
+        dimension=problem.dimension,
+        rank=problem.dimension - len(dependent),
+        redundant=dependent,
+        places=inside.count,
+        complete=complete,
+        eta=bracket(best.lower, best.upper),
+        radius=best.radius if everywhere is None else min(best.radius, everywhere.radius),
+        everywhere=None if everywhere is None else bracket(everywhere.lower, everywhere.upper, gathering.all_outside),
+        theta=tuple(shortest.theta.tolist()) if complete else None,
+        norm=bracket(shortest.lower if complete else 0.0, shortest.upper),
+        bites=_bites(inside, places, best, shortest.theta, values),
+        declared_eta=problem.eta,
+        declared_bound=problem.bound,
+        declared_norm=_declared_norm(problem, fitter, best, complete),
+        in_ball=bracket(ball.lower, ball.upper),
+        guarantee=None,
+    )
+    if not complete:
+        return fitted
+    optimum = max(solution.value(state, 0) for state in starts(problem))
+    return replace(fitted, guarantee=_guarantee(problem, fitted, fitter, optimum))
+
+
+def _everywhere(problem: Problem, inside: Targets, gathering: Gathering) -> SupFit | None:
+    """The fit over all places of a table, where episodes do not get to all of them."""
+    if not gathering.outside.count:
+        return None
+    outside = gathering.outside.targets()
+    phi, x = np.concatenate([inside.phi, outside.phi]), np.concatenate([inside.x, outside.x])
+    return Fitter(phi, x).best(problem.bound)
+
+
+def _declared_norm(problem: Problem, fitter: Fitter, best: SupFit, complete: bool) -> Bracket | None:
+    """N at the problem's own eta, rounding forgiven."""
+    if best.lower > problem.eta + REALIZED * (1 + problem.bound):
+        return None
+    shortest = fitter.shortest(problem.eta)
+    reached = complete and shortest.residual <= problem.eta + REALIZED * (1 + shortest.upper)
+    return Bracket(shortest.lower, shortest.upper if reached else math.inf)
+
+
+def _guarantee(problem: Problem, fitted: Fitted, fitter: Fitter, optimum: float) -> Guarantee:
+    """With η and B in four digits, rounded up."""
+    if fitted.realized:
+        return guarantee(problem, fitted.values, 0.0, fitted.norm.upper, optimum)
+    eta = rounded_up(fitted.eta.upper)
+    return guarantee(problem, fitted.values, eta, fitter.shortest(eta).upper, optimum)
+
+
+def _bites(targets: Targets, places: Places, best: SupFit, theta: Array, values: str) -> tuple[Bite, ...]:
+    """The support of λ, largest weight first; what differs by rounding alone stays in the order of places."""
+    found = []
+    weights = np.abs(best.weights).round(9)
+    for i in np.lexsort((best.support, -weights)).tolist():
+        row = int(best.support[i])
+        place, action = targets.where[row].tolist()
+        stage, state = places[place]
+        value, fitted = float(targets.x[row]), float(targets.phi[row] @ theta)
+        weight = abs(float(best.weights[i]))
+        found.append(Bite(stage, state, action if values == "q" else None, value, fitted, value - fitted, weight))
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------------------------------ in words
+
+
+def findings(part: Fitted | Trial) -> list[tuple[str, str]]:
+    """What a part of a diagnosis says: about what, and what."""
+    if isinstance(part, Trial):
+        shown = [f"stage {stage}, state {state!r}" for stage, state in part.places]
+        return [("trial", part.sentence), *([("contradiction", _few(shown, "; "))] if shown else [])]
+    found = [
+        ("misfit", _misfit(part)),
+        ("B needed", between(part.norm) if part.complete else "not known"),
+        ("declared", _declared(part)),
+    ]
+    if part.guarantee is not None:
+        found.append(("guarantee", part.guarantee.sentence))
+    found.append(("features", f"d = {part.dimension}, rank {part.rank}"))
+    for zero in (True, False):
+        names = [r.name for r in part.redundant if r.zero == zero]
+        what = "zero" if zero else f"combination{'s' * (len(names) > 1)} of earlier ones"
+        if names:
+            found.append(("redundant", f"{len(names):,} {what}: {_few(names, '; ')}"))
+    if not part.realized:
+        found += [("bites at", _bite(bite)) for bite in part.bites[:SHOWN] if bite.weight > NOTHING]
+    return found
+
+
+def _few(names: list[str], between: str) -> str:
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return between.join(names[:SHOWN]) + more
+
+
+def _bite(bite: Bite) -> str:
+    action = "" if bite.action is None else f", action {bite.action}"
+    star = "v*" if bite.action is None else "q*"
+    where = f"stage {bite.stage}, state {bite.state!r}{action}"
+    return f"{where}: {star} = {bite.value:.5g}, fitted {bite.fitted:.5g} (weight {bite.weight:.2g})"
+
+
+def _misfit(part: Fitted) -> str:
+    what = "places" if part.values == "v" else "pairs"
+    where = f"{'' if part.complete else 'a random choice of '}{part.places:,} {what} that can be reached"
+    rounding = REALIZED * (1 + part.norm.upper)
+    said = f"realized within {part.eta.upper:.1g} at" if part.realized else f"eta {between(part.eta)} over"
+    said = f"{said} {where}"
+    if part.everywhere is not None and not (part.realized and part.everywhere.upper <= rounding):
+        said += f", {between(part.everywhere)} over all"
+    return said if math.isinf(part.radius) else f"{said} (‖θ‖ up to {rounded_down(part.radius, 1):.0e})"
+
+
+def _declared(part: Fitted) -> str:
+    declared = f"the problem's B = {part.declared_bound:g}, eta = {part.declared_eta:g}"
+    if part.suffices:
+        return f"{declared} are enough"
+    if part.suffices is None:
+        return f"whether {declared} are enough is not known: with that B eta {between(part.in_ball)}"
+    norm = part.declared_norm
+    radius = f"{rounded_down(part.radius, 1):.0e}"
+    needed = f"no B up to {radius} is enough for that eta" if norm is None else f"that eta needs B {between(norm)}"
+    return f"{declared} are not enough: with that B eta {between(part.in_ball)}, and {needed}"
+
+
+def between(x: Bracket, digits: int = 5) -> str:
+    """``= 0.5`` where the bounds agree in so many digits, else what is known, rounded to the outside."""
+    if x.upper == math.inf:
+        return f">= {rounded_down(x.lower, digits):.{digits}g}"
+    if f"{x.lower:.{digits}g}" == f"{x.upper:.{digits}g}":
+        return f"= {x.upper:.{digits}g}"
+    low, high = rounded_down(x.lower, digits + 2), rounded_up(x.upper, digits + 2)
+    return f"in [{low:.{digits + 2}g}, {high:.{digits + 2}g}]"

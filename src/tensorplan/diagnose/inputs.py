@@ -1,0 +1,124 @@
+"""What is diagnosed: a problem by its name, of the catalog or of Gymnasium, with its own features or with others."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tensorplan.core import Array, Problem, State
+from tensorplan.core.errors import BadInput
+from tensorplan.core.specs import one_of, parse
+from tensorplan.diagnose.targets import search
+from tensorplan.features import Frame, PointFeatures, resolve
+from tensorplan.problems.catalog import CATALOG, instance
+from tensorplan.problems.gym.convert import from_gym
+from tensorplan.problems.tables.tabular import TabularMDP
+
+SEARCHED = 200_000
+"""Places at most that a search for the coordinates of states visits."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """States as points of a frame, which feature maps are functions of."""
+
+    frame: Frame
+    point: Callable[[State], Array]
+
+
+def points_of(problem: Problem) -> Points:
+    """The coordinates of states: those of the environment, the number of a table's state, or the entries of tuples.
+
+    The frame of tuples is that of the states that can be reached.
+    """
+    mdp: Any = problem.mdp
+    if hasattr(mdp, "frame") and hasattr(mdp, "point"):
+        return Points(mdp.frame, mdp.point)
+    if isinstance(mdp, TabularMDP):
+        last = max(mdp.states(stage)[-1] for stage in range(mdp.horizon or 1))
+        return Points(Frame((0.0,), (float(last),), whole=True, names=("state",), horizon=problem.horizon), _point)
+    found = search(problem, SEARCHED) if problem.deterministic else None
+    if found is None:
+        raise BadInput(f"the states of problem {problem.name!r} cannot be listed, so their coordinates are not known")
+    try:
+        points = np.array([_point(state) for _, state in found])
+    except (TypeError, ValueError):
+        raise BadInput(
+            f"the states of problem {problem.name!r}, such as {found[0][1]!r}, are not numbers or tuples of them, so "
+            "features have no coordinates to look at"
+        ) from None
+    whole = bool((points == np.round(points)).all())
+    low, high = points.min(axis=0), points.max(axis=0)
+    return Points(Frame(tuple(low.tolist()), tuple(high.tolist()), whole=whole, horizon=problem.horizon), _point)
+
+
+def _point(state: State) -> Array:
+    return np.atleast_1d(np.asarray(state, dtype=np.float64))
+
+
+def refeatured(
+    problem: Problem, features: Any, *, values: str = "v", bound: float | None = None, seed: int = 0
+) -> Problem:
+    """The problem with other features of its states' coordinates, for v*, or for q* with a block for each action."""
+    one_of("values", values, ("v", "q"))
+    points = points_of(problem)
+    chosen = resolve(features, points.frame, seed=seed)
+    phi = PointFeatures(points, chosen, problem.actions if values == "q" else None)
+    phi_v, phi_q = (phi, None) if values == "v" else (None, phi)
+    return replace(
+        problem,
+        phi_v=phi_v,
+        phi_q=phi_q,
+        bound=problem.bound if bound is None else bound,
+        name=f"{problem.name} with {chosen.name}",
+        theta=None,
+        eta=0.0,
+    )
+
+
+def named(
+    name: str,
+    *,
+    features: str | None = None,
+    values: str | None = None,
+    horizon: int | None = None,
+    discount: float | None = None,
+    bound: float | None = None,
+    seed: int = 0,
+) -> Problem:
+    """The problem of a name, such as ``"hanoi/6"`` or ``"FrozenLake-v1"``; features are its own, or those of a spec."""
+    if parse(name)[0] in CATALOG:
+        if horizon is not None:
+            raise BadInput(f"a horizon of {name!r} is said in its name, as in layered/4x10:horizon=20")
+        problem = instance(name, seed)
+        if discount is not None and discount != problem.discount:
+            problem = replace(problem, discount=discount, solution=None, theta=None)
+        if bound is not None:
+            problem = replace(problem, bound=bound)
+        return problem if features is None else refeatured(problem, features, values=values or "v", seed=seed)
+    _registered(name)
+    if features is None:
+        raise BadInput(f"features of {name!r} must be said, as in --features poly2")
+    given: dict[str, Any] = {"horizon": horizon, "discount": discount, "values": values, "bound": bound}
+    return from_gym(name, features=features, seed=seed, **{k: v for k, v in given.items() if v is not None})
+
+
+def _registered(name: str) -> None:
+    """Raise unless Gymnasium has an environment of that name."""
+    try:
+        from gymnasium.envs.registration import registry
+    except ModuleNotFoundError:
+        ids: list[str] = []
+    else:
+        ids = list(registry)
+    if name in ids or ":" in name:  # module:id is looked up by Gymnasium
+        return
+    examples = [entry.example for entry in CATALOG.values()]
+    near = [difflib.get_close_matches(name, known, n=1, cutoff=0.4) for known in (examples, ids)]
+    guesses = " or ".join(repr(match[0]) for match in near if match) or "'hanoi/6' or 'FrozenLake-v1'"
+    missing = "" if ids else " (environments need Gymnasium: pip install 'tensorplan[gym]')"
+    raise BadInput(f"there is no problem and no environment {name!r}; did you mean {guesses}?{missing}")

@@ -1,0 +1,1 @@
+"""The families of features, one file each."""

@@ -1,0 +1,1 @@
+"""How well a planner does: verdicts and comparisons."""

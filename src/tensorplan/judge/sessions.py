@@ -1,0 +1,92 @@
+"""Planners side by side as they are used: many episodes, in which all of them meet the same chance.
+
+What a planner with a memory (:class:`tensorplan.core.Learner`) has measured in one episode serves the next ones, so it
+plays several sessions of many episodes, and its queries are those of a session, shared out.  The episodes of others are
+independent, and one session of them is enough.
+
+The world of an episode draws from its own stream, made from (seed, episode): as long as two planners act alike, they
+meet the same states.  So what the optimal policy earns more *in the same worlds* estimates the loss v*(s0) - E[return]
+far better than the returns themselves do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensorplan.core import Certificate, Episode, Learner, Planner, Problem
+from tensorplan.core.errors import Refused
+from tensorplan.core.intervals import Interval
+from tensorplan.core.specs import whole
+from tensorplan.judge.summaries import student
+from tensorplan.loop import MAX_STEPS, run
+from tensorplan.planners.baselines.yardsticks import Oracle
+
+
+@dataclass(frozen=True)
+class Line:
+    """One planner; each mean has its 95% t interval."""
+
+    planner: str
+    total_reward: Interval
+    """Over all episodes."""
+    loss: Interval | None
+    """What the optimal policy earned more, over all episodes; None where that policy is not known."""
+    queries: Interval
+    """Of an episode; over the sessions of a planner with a memory, else over the episodes."""
+    certificate: Certificate | None
+    """Of the first episode."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One line per planner; printed, a plain table."""
+
+    lines: tuple[Line, ...]
+
+    def __str__(self) -> str:
+        width = max(len("planner"), *(len(line.planner) for line in self.lines))
+        rows = [("planner".ljust(width), "return", "loss", "queries an episode")]
+        for line in self.lines:
+            loss = "" if line.loss is None else _cell(line.loss, ".3f")
+            cells = _cell(line.total_reward, ".2f"), loss, _cell(line.queries, ",.0f")
+            rows.append((line.planner.ljust(width), *cells))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
+
+
+def side_by_side(
+    problem: Problem,
+    planners: Mapping[str, Planner],
+    *,
+    episodes: int,
+    sessions: int = 3,
+    seed: int = 0,
+    max_steps: int = MAX_STEPS,
+) -> Table:
+    """Sessions of ``episodes`` episodes of each planner, by name; ``sessions`` of them where it has a memory, else one.
+
+    Session i of every planner has the seed ``seed`` + i.
+    """
+    sessions = whole("sessions", sessions, 1)
+
+    def play(planner: Planner, number: int) -> list[tuple[Episode, ...]]:
+        return [run(problem, planner, episodes, seed + i, max_steps=max_steps).episodes for i in range(number)]
+
+    try:
+        best = [episode.total_reward for session in play(Oracle(), sessions) for episode in session]
+    except Refused:
+        best = []
+    lines = []
+    for name, planner in planners.items():
+        played = play(planner, sessions if isinstance(planner, Learner) else 1)
+        returns = [episode.total_reward for session in played for episode in session]
+        asked = [[episode.total_queries for episode in session] for session in played]
+        shares = [sum(each) / episodes for each in asked] if isinstance(planner, Learner) else asked[0]
+        loss = student([b - r for b, r in zip(best, returns, strict=False)]) if best else None
+        lines.append(Line(name, student(returns), loss, student(shares), played[0][0].certificate))
+    return Table(tuple(lines))
+
+
+def _cell(interval: Interval, how: str) -> str:
+    return f"{interval.mean:{how}} ± {interval.radius:{how}}"

@@ -1,0 +1,143 @@
+"""δ-soundness: is the expected return of the closed loop at least v*(s0) - δ? (section 2 of the paper)"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorplan.access import ACCESS
+from tensorplan.core import END, Planner, Problem, Run
+from tensorplan.core.errors import BadInput
+from tensorplan.core.intervals import Interval, empirical_bernstein
+from tensorplan.core.specs import number, whole
+from tensorplan.loop import run
+from tensorplan.planners.baselines.yardsticks import exact_solution
+from tensorplan.problems.tables.reachable import WHOLE
+from tensorplan.problems.tables.tabular import TabularMDP, evaluate_tabular
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a planner is δ-sound on a problem, and why."""
+
+    verdict: str
+    """``"sound"``, ``"not sound"`` or ``"undecided"``."""
+    loss: Interval
+    """v*(s0) - E[return]: the estimate and its interval, a single point when exact."""
+    delta: float
+    confidence: float
+    """1.0 when exact."""
+    method: str
+    """``"exact"``, or ``"empirical Bernstein"`` with the number of episodes."""
+    run: Run | None = None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.verdict}: loss {self.loss.mean:.4g} in [{self.loss.low:.4g}, {self.loss.high:.4g}], "
+            f"delta {self.delta:g} ({self.method}, confidence {self.confidence:g})"
+        )
+
+
+def judge(
+    problem: Problem,
+    planner: Planner,
+    delta: float,
+    *,
+    episodes: int = 100,
+    confidence: float = 0.95,
+    seed: int = 0,
+    progress: Callable[[int, int, int], None] | None = None,
+    **options: Any,
+) -> Verdict:
+    """Judge a planner on a problem whose v* is known.
+
+    Exact where the policy's value can be computed: the policy is memoryless, and the MDP a table or
+    deterministic.  Else from independent episodes and an empirical Bernstein interval on E[v*(S0) - return], the
+    start state drawn as the problem draws it.  Without a horizon returns have no range and only the exact way
+    can decide.
+    """
+    episodes = whole("episodes", episodes, 1)
+    loss = exact_loss(problem, planner, seed)
+    if loss is not None:
+        return exact_verdict(loss, delta)
+    played = run(problem, planner, episodes, seed, learn=False, progress=progress, **options)
+    return judge_run(problem, played, delta, confidence)
+
+
+def exact_verdict(loss: float, delta: float) -> Verdict:
+    """The verdict on a loss that is known exactly."""
+    delta = number("delta", delta, 0.0)
+    interval = Interval(loss, loss, loss)
+    return Verdict(_decide(interval, delta), interval, delta, 1.0, "exact")
+
+
+def judge_run(problem: Problem, played: Run, delta: float, confidence: float = 0.95) -> Verdict:
+    """The verdict that a run's episodes allow."""
+    delta = number("delta", delta, 0.0)
+    solution = exact_solution(problem, WHOLE)
+    losses = [solution.value(e.start, 0) - e.total_reward for e in played.episodes if e.complete]
+    broken = len(played.episodes) - len(losses)
+    low, high = problem.return_range()
+    interval = empirical_bernstein(losses, (low - high, high - low), confidence)
+    method = f"empirical Bernstein, {len(losses)} episodes"
+    if broken:
+        method += f"; {broken} did not end"
+    verdict = "undecided" if broken else _decide(interval, delta)
+    return Verdict(verdict, interval, delta, confidence, method, played)
+
+
+def _decide(loss: Interval, delta: float) -> str:
+    slack = 1e-9 * max(1.0, abs(loss.mean))
+    if loss.high <= delta + slack:
+        return "sound"
+    return "not sound" if loss.low > delta + slack else "undecided"
+
+
+def exact_loss(problem: Problem, planner: Planner, seed: int = 0) -> float | None:
+    """v*(s0) - v^π(s0) where π is memoryless and its value can be computed, else None.
+
+    A planner says that its policies are memoryless by an attribute ``memoryless = True``: their actions depend on the
+    node alone, and they neither query nor draw.
+    """
+    if not getattr(planner, "memoryless", False):
+        return None
+    mdp = problem.mdp
+    streams = [np.random.default_rng(s) for s in np.random.SeedSequence([seed, 0]).spawn(3)]
+    if isinstance(mdp, TabularMDP):
+        starts = mdp.start_weights()
+    elif problem.deterministic:
+        starts = None
+    else:
+        return None
+    start = mdp.start(streams[0])
+    access = ACCESS[getattr(planner, "access", "local")](problem, start, streams[1])
+    policy = planner.begin(access, streams[2])
+    solution = exact_solution(problem, WHOLE)
+    if isinstance(mdp, TabularMDP):
+        table = [[policy.act(access._admit(s, h)) for s in mdp.states(h)] for h in range(mdp.horizon or 1)]
+        values = evaluate_tabular(problem, table).v[0]
+        return float(sum(w * (solution.value(s, 0) - values[s]) for s, w in starts or []))
+    state, stage, discount = start, 0, problem.discount
+    rewards: list[float] = []
+    seen: dict[Any, int] = {}
+    while state is not END:
+        first = seen.setdefault((stage, state), len(rewards))
+        if first < len(rewards):  # a circle, for ever
+            if discount == 1:
+                raise BadInput(f"the policy of {planner!r} goes in circles at state {state!r}: it has no value")
+            once, steps = _total(rewards[first:], discount), len(rewards) - first
+            ahead = discount ** len(rewards) * once / (1 - discount**steps)
+            return solution.value(start, 0) - _total(rewards, discount) - ahead
+        problem.count_unmetered(1)
+        reward, following = mdp.step(state, policy.act(access._admit(state, stage)), streams[0])
+        rewards.append(reward)
+        state, stage = problem.arrive(following, stage), problem.next_stage(stage)
+    return solution.value(start, 0) - _total(rewards, discount)
+
+
+def _total(rewards: list[float], discount: float) -> float:
+    return math.fsum(discount**t * reward for t, reward in enumerate(rewards))

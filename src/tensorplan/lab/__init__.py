@@ -1,1 +1,0 @@
-"""How well: statistics, verdicts, comparisons."""

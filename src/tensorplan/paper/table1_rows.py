@@ -1,0 +1,253 @@
+"""The rows of Table 1: their classes, families of instances in them, and the planners that the paper names.
+
+Sizes differ between a quick table and a full one.  Nothing here says how a measurement should come out, but for
+``Row.paper``, which is printed beside the verdict and read by nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tensorplan.core import Planner, Problem
+from tensorplan.game import lower_bound
+from tensorplan.game.planning import GuessPlanner
+from tensorplan.planners.registry import make_planner
+from tensorplan.problems.hard.exponential import exponential, forced_queries, usual_horizon
+from tensorplan.problems.hard.mdp import hard
+from tensorplan.problems.hard.near_orthogonal import usual_count
+from tensorplan.problems.random.layered import layered
+
+STATES = 100
+"""Per stage, of the random layered problems."""
+
+EPISODES = 50
+"""Of a planner that remembers what it learned: the first pays for them all."""
+
+
+@dataclass(frozen=True)
+class Player:
+    """A planner, by name; ``sizes`` where it cannot be run at all of the family's, ``seeds`` where it takes long."""
+
+    name: str
+    build: Callable[[], Planner]
+    sizes: tuple[int, ...] = ()
+    seeds: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the instances that it gets, where they differ."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Instances that grow in one parameter."""
+
+    name: str
+    symbol: str
+    """The parameter."""
+    problem: Callable[..., Problem]
+    """Of a size and a seed."""
+    players: tuple[Player, ...]
+    delta: float
+    quick: tuple[int, ...]
+    full: tuple[int, ...]
+    seeds: tuple[int, int]
+    """At the largest size, in a quick table and in a full one; there are twice as many at the next and four times as
+    many at all others, which take less time."""
+    episodes: int = 1
+    forced: Callable[[int], float] | None = None
+    """Queries that the theorem forces every sound planner to, at a size."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A class of problems."""
+
+    number: int
+    source: str
+    actions: str
+    """How many, in the paper's words."""
+    members: str
+    """The class."""
+    paper: bool
+    """Whether the paper says that it is tractable."""
+    families: tuple[Family, ...]
+
+
+def _planner(spec: str, **params: Any) -> Player:
+    return Player(spec, partial(make_planner, spec, **params))
+
+
+def _layered(size: int, seed: int, grows: tuple[str, ...], **options: Any) -> Problem:
+    """A random layered problem whose parameters ``grows`` equal the size."""
+    parameters: dict[str, Any] = {"states": STATES, "seed": seed, **options, **dict.fromkeys(grows, size)}
+    return layered(**parameters)
+
+
+def _exponential(size: int, seed: int) -> Problem:
+    return exponential(size, seed=seed)
+
+
+def _exponential_forced(size: int) -> float:
+    k = usual_count(size - 1)
+    return forced_queries(k, usual_horizon(k), access="global")
+
+
+def _hard(size: int, seed: int, kind: str, features: str = "structured", noise: bool = True) -> Problem:
+    return hard(size, _rounds(size), kind=kind, features=features, noise=noise, seed=seed)
+
+
+def _rounds(p: int) -> int:
+    """K: at least the 9 of the paper's construction."""
+    return max(9, p)
+
+
+def _hard_forced(p: int) -> float:
+    return float(lower_bound(p, _rounds(p)).sharp)
+
+
+def _limits(kind: str, small: str) -> tuple[Family, ...]:
+    """The hard MDPs of one kind: guessing, and a planner of the paper where its optimistic step is within reach."""
+    guessing = tuple(Player(f"guess {s}", partial(GuessPlanner, strategy=s)) for s in ("uniform", "best"))
+    tried = Player(small, partial(make_planner, small), (2, 3, 4), 2, {"features": "reduced", "noise": False})
+    return (
+        Family(
+            "hard MDPs, A = p, K = max(9, p)",
+            "p",
+            partial(_hard, kind=kind),
+            (*guessing, tried),
+            delta=0.01,
+            quick=(8, 16, 24, 32, 40, 48, 56),
+            full=(8, 16, 24, 32, 40, 48, 56, 64, 72),
+            seeds=(8, 16),
+            forced=_hard_forced,
+        ),
+    )
+
+
+NAMES = {"d": "d", "horizon": "H", "actions": "A"}
+
+
+def _random(
+    planner: str,
+    grows: tuple[str, ...],
+    quick: tuple[int, ...],
+    full: tuple[int, ...],
+    seeds: tuple[int, int] = (6, 12),
+    beside: tuple[Player, ...] = (),
+    **options: Any,
+) -> Family:
+    """Random layered problems with Bernoulli rewards and, unless said otherwise, random steps; parameters grow."""
+    fixed = {"d": 4, "horizon": 4, "actions": 2, "branching": 2, "noise": True, **options}
+    shape = ", ".join(f"{NAMES[name]} = {fixed[name]}" for name in NAMES if name not in grows)
+    return Family(
+        f"random layered, {shape}",
+        " = ".join(NAMES[name] for name in grows),
+        partial(_layered, grows=grows, **fixed),
+        (_planner(planner, delta=0.5), *beside),
+        delta=0.5,
+        quick=quick,
+        full=full,
+        seeds=seeds,
+        episodes=EPISODES,
+    )
+
+
+def _long(planner: str, **options: Any) -> Family:
+    return _random(planner, ("horizon",), (2, 4, 8, 16), (2, 4, 8, 16, 24), (8, 6), **options)
+
+
+def _rich(planner: str, **options: Any) -> Family:
+    return _random(planner, ("d",), (2, 4, 8, 16), (2, 4, 8, 12, 16, 20), (24, 12), **options)
+
+
+def _nothing_random(grows: tuple[str, ...], quick: tuple[int, ...], full: tuple[int, ...], **options: Any) -> Family:
+    """Random layered problems in which nothing is random."""
+    shape = f"d = H = {options['d']}" if "d" in options else f"d = H, A = {options['actions']}"
+    return Family(
+        f"random layered, {shape}",
+        " = ".join(NAMES[name] for name in grows),
+        partial(_layered, grows=grows, features="q", **options),
+        (_planner("ocp"), _planner("span"), _planner("confident-lspi")),
+        delta=1e-6,
+        quick=quick,
+        full=full,
+        seeds=(4, 8),
+    )
+
+
+QSTAR: dict[str, Any] = {"features": "q", "branching": 1}
+REACH: dict[str, Any] = {"features": "vq", "reach": True}
+BESIDE = (Player("bilin-ucb", partial(make_planner, "bilin-ucb", delta=0.5), (2, 4, 8), 4),)
+"""What BiLin-UCB makes of instances that are realizable at reachable states only."""
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        1,
+        "Wen, Van Roy 2013",
+        "any",
+        "q* ∩ det",
+        True,
+        (
+            _nothing_random(("d", "horizon"), (2, 4, 8, 16), (2, 4, 8, 16, 24, 32), actions=8),
+            _nothing_random(("actions",), (4, 16, 64, 256), (4, 16, 64, 256, 1024), d=4, horizon=4),
+        ),
+    ),
+    Row(
+        2,
+        "Du et al. 2021",
+        "any",
+        "v*/q*",
+        True,
+        (
+            _random("bilin-ucb", ("d",), (2, 4, 8), (2, 4, 8, 16), features="vq", actions=3),
+            _random("bilin-ucb", ("horizon",), (2, 4, 8), (2, 4, 8, 12, 16), features="vq", actions=3),
+            _random("bilin-ucb", ("actions",), (2, 4, 8, 16), (2, 4, 8, 16, 32, 64), features="vq"),
+        ),
+    ),
+    Row(3, "Weisz et al. 2021", "O(1)", "v*", True, (_rich("tensorplan"), _long("tensorplan"))),
+    Row(
+        4,
+        "Weisz et al. 2020",
+        "2^Ω(d ∧ H)",
+        "q* ∩ Pdet",
+        False,
+        (
+            Family(
+                "near-orthogonal actions, A = e^((d-1)/32)",
+                "d",
+                _exponential,
+                (_planner("root-search"),),
+                delta=9 / 128,
+                quick=(65, 97, 129, 161, 193, 225),
+                full=(65, 97, 129, 161, 193, 225, 257, 289),
+                seeds=(12, 40),
+                forced=_exponential_forced,
+            ),
+        ),
+    ),
+    Row(5, "this paper", "Ω(d^¼ ∧ H^½)", "q* ∩ Pdet", False, _limits("q", "tensorplan-q")),
+    Row(6, "this paper", "Ω(d^¼ ∧ H^½)", "v* ∩ Pdet", False, _limits("v", "tensorplan")),
+    Row(7, "this paper", "Ω(d^¼ ∧ H^½)", "v*/q* reach ∩ Pdet", False, _limits("vq", "tensorplan")),
+    Row(
+        8,
+        "this paper",
+        "O(1)",
+        "q* ∩ Pdet",
+        True,
+        (
+            _random("tensorplan-q", ("d", "horizon"), (2, 3, 4, 6, 8), (2, 3, 4, 6, 8, 10), **QSTAR),
+            _long("tensorplan-q", **QSTAR),
+        ),
+    ),
+    Row(9, "this paper", "O(1)", "v*", True, (_rich("tensorplan", actions=3), _long("tensorplan", actions=3))),
+    Row(
+        10,
+        "this paper",
+        "O(1)",
+        "v*/q* reach",
+        True,
+        (_rich("tensorplan", **REACH), _long("tensorplan", beside=BESIDE, **REACH)),
+    ),
+)

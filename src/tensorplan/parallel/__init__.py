@@ -1,0 +1,1 @@
+"""Processes, clusters, and simulators that run on them."""

@@ -1,0 +1,1 @@
+"""The rivals, and the two ends of every comparison."""

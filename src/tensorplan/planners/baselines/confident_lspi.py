@@ -1,0 +1,230 @@
+"""Confident MC-LSPI (Yin, Hao, Abbasi-Yadkori, Lazić and Szepesvári 2022), for problems with a horizon.
+
+A core set of pairs (s, a) is measured by rollouts, and weights are fitted to what was measured.  Along the way every
+action of every visited state is tested: with Φ the features of the core set, a pair is uncertain where
+
+    φ(s, a)ᵀ (λ I + ΦᵀΦ)^{-1} φ(s, a) > τ.
+
+An uncertain pair joins the core set, and the policy iteration starts again.  A core set of n pairs has
+n ln(1 + τ) <= d ln(1 + n/(d λ)): each of them multiplies the determinant of λ I + ΦᵀΦ by more than 1 + τ, and that is
+at most (λ + n/d)^d.  So there is an end to it, whatever the number of states.
+
+The paper has discounted problems and one weight vector.  Here each stage has a core set C_h and weights w_h, and
+rollouts go to the end.  What a pair of stage h is worth under a policy depends on later stages only, so the policy
+iteration runs backward, h = H-1, .., 0, once: the policy behind stage h is final when stage h is measured.  Iterations
+over all stages, as published, come to the same after H of them but for chance, at H times the queries.  A new pair of
+stage g leaves what was measured at stages >= g as it is, so that to start again is to go back to stage g.
+
+    restart at h:  for each pair of C_h: q = mean return of m rollouts, behind the first step greedy for w_{h+1}, ..;
+                   if a state that they visit, of stage g, has uncertain actions: add them to C_g, restart at g
+                   w_h = (λ I + ΦᵀΦ)^{-1} Φᵀ q;  on to h - 1
+
+The guarantee is for problems where q^π is linear for every policy π: if q^π(s, a) = <φ(s, a), w> and all of the n means
+of a stage are within ε of it, then <φ(s, a), w_h> is within sqrt(τ) (sqrt(λ) ‖w‖ + ε sqrt(n)) at all pairs that are not
+uncertain.  Where only v* or only q* is linear there is NO guarantee: the policy of later stages is not quite optimal,
+its q^π is not linear, and what the fit makes of that error can grow from stage to stage.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tensorplan.core import END, NORM_SLACK, Access, Array, Certificate, Node
+from tensorplan.core.errors import BadInput, BudgetSpent, Refused, TensorplanError
+from tensorplan.core.specs import number, undiscounted, whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidentLSPI:
+    """Confident MC-LSPI: ``rollouts`` m per pair of the core set, ``threshold`` τ, ``ridge`` λ.
+
+    Where nothing is random one rollout stands for m.  Each episode starts anew, since pairs of the core set can only be
+    asked about through the access object that led to them.
+    """
+
+    rollouts: int = 100
+    threshold: float = 1.0
+    ridge: float = 1e-6
+    about: ClassVar[str] = "Confident MC-LSPI; guarantee only where q^π is linear for all π, none for v* or q* alone"
+
+    def __post_init__(self) -> None:
+        whole("rollouts", self.rollouts, 1)
+        for name in ("threshold", "ridge"):
+            if not number(name, getattr(self, name), 0.0) > 0:
+                raise BadInput(f"{name} must be positive, got {getattr(self, name)!r}")
+        if self.threshold * self.ridge >= 1:
+            raise BadInput(
+                f"threshold times ridge must be below 1, got {self.threshold:g} times {self.ridge:g}: "
+                "features have norm 1 at most, so that no pair would ever be uncertain"
+            )
+
+    def begin(self, access: Access, rng: np.random.Generator) -> GreedyPolicy:
+        """Start an episode; all of the planning is done here."""
+        name = f"problem {access.problem_name!r}"
+        if not access.has_phi_q:
+            raise Refused(f"confident LSPI plans with phi_q, and {name} has none")
+        if access.horizon is None:
+            raise Refused(f"confident LSPI needs a horizon, and {name} has none")
+        undiscounted("confident LSPI", access.problem_name, access.discount)
+        return GreedyPolicy(self, access, access.horizon)
+
+
+def core_bound(d: int, threshold: float, ridge: float) -> int:
+    """The largest n with n ln(1 + τ) <= d ln(1 + n/(d λ)): no core set has more pairs."""
+
+    def possible(n: int) -> bool:
+        return n * math.log1p(threshold) <= d * math.log1p(n * (1 + NORM_SLACK) ** 2 / (d * ridge))
+
+    low, high = 0, 1  # the left side is linear and the right one concave: what is possible is an interval from 0 on
+    while possible(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if possible(middle) else (low, middle)
+    return low
+
+
+class Pair:
+    """A pair (s, a) of a core set, with the rollouts from it."""
+
+    __slots__ = ("action", "count", "node", "total")
+
+    def __init__(self, node: Node, action: int) -> None:
+        self.node, self.action = node, action
+        self.count = 0
+        self.total = 0.0
+
+
+class Core:
+    """The core set C_h of one stage, and the weights fitted to it."""
+
+    def __init__(self, d: int, ridge: float) -> None:
+        self.pairs: list[Pair] = []
+        self.root = np.eye(d) / math.sqrt(ridge)
+        """S with S Sᵀ = (λ I + ΦᵀΦ)^{-1}, (d, d)."""
+        self.weights: Array = np.zeros(d)
+        self.fits = 0
+        """How often the weights have changed."""
+
+    def uncertainty(self, phi: Array) -> Array:
+        """φᵀ (λ I + ΦᵀΦ)^{-1} φ of each row, (A,); phi (A, d)."""
+        rows = phi @ self.root
+        return np.asarray(np.einsum("ad,ad->a", rows, rows))
+
+    def add(self, node: Node, action: int) -> None:
+        """One more pair.  The root is updated as Potter does: S (I - γ f fᵀ), with f = Sᵀφ."""
+        self.pairs.append(Pair(node, action))
+        f = node.phi_q[action] @ self.root
+        shrink = 1 / (1 + f @ f)
+        self.root -= np.outer(self.root @ f, f * (shrink / (1 + math.sqrt(shrink))))
+
+    def forget(self) -> None:
+        """Drop the rollouts: the policy behind them has changed."""
+        for pair in self.pairs:
+            pair.count, pair.total = 0, 0.0
+
+    def fit(self) -> None:
+        """w = (λ I + ΦᵀΦ)^{-1} Φᵀ q."""
+        products: Array = np.zeros(len(self.weights))
+        for pair in self.pairs:
+            products += (pair.total / pair.count) * pair.node.phi_q[pair.action]
+        self.weights = self.root @ (products @ self.root)
+        self.fits += 1
+
+
+class GreedyPolicy:
+    """Confident MC-LSPI at work in one episode: plans at once, and then acts greedily for the weights w_h."""
+
+    def __init__(self, config: ConfidentLSPI, access: Access, horizon: int) -> None:
+        self.config, self.access = config, access
+        self.rollouts = 1 if access.deterministic_transitions and access.deterministic_rewards else config.rollouts
+        self.bound = core_bound(access.dimension, config.threshold, config.ridge)
+        self.cores = [Core(access.dimension, config.ridge) for _ in range(horizon)]
+        self.certificate: Certificate | None = None
+        """None, or, where planning was cut short, what is known of v*(s0) without it."""
+        try:
+            self._plan()
+        except (BudgetSpent, KeyboardInterrupt) as stop:
+            low, high = access.return_range(0)
+            status = "budget" if isinstance(stop, BudgetSpent) else "interrupted"
+            self.certificate = Certificate(high, low, status)
+
+    def act(self, node: Node) -> int:
+        """argmax_a <φ(s, a), w_h>, the smallest where several are; no queries."""
+        core = self.cores[node.stage]
+        if node.note is None or node.note[0] != core.fits:
+            node.note = (core.fits, int(np.argmax(node.phi_q @ core.weights)))
+        action: int = node.note[1]
+        return action
+
+    # ------------------------------------------------------------------ policy iteration
+
+    def _plan(self) -> None:
+        self._uncertain(self.access.root)
+        stage = len(self.cores) - 1
+        while stage >= 0:
+            again = self._measure(self.cores[stage])
+            if again is None:
+                self.cores[stage].fit()
+                stage -= 1
+            else:
+                for core in self.cores[:again]:
+                    core.forget()
+                stage = again
+
+    def _measure(self, core: Core) -> int | None:
+        """Roll out from every pair, m times; or the stage where something uncertain was met, now in its core set.
+
+        The rollouts of a pair come in batches that double, so that little is thrown away when one meets something.
+        """
+        for pair in core.pairs:
+            while pair.count < self.rollouts:
+                n = min(max(pair.count, 1), self.rollouts - pair.count)
+                total, again = self._roll_out(pair, n)
+                if again is not None:
+                    return again
+                pair.total += total
+                pair.count += n
+        return None
+
+    def _roll_out(self, pair: Pair, n: int) -> tuple[float, int | None]:
+        """The sum of the returns of n rollouts, side by side: those that are at one state ask there together."""
+        total = 0.0
+        crowd = {pair.node: n}
+        action: int | None = pair.action
+        while crowd:
+            following: dict[Node, int] = {}
+            for node, count in crowd.items():
+                for reward, successor in self.access.query(node, self.act(node) if action is None else action, count):
+                    total += reward
+                    if successor is not END:
+                        following[successor] = following.get(successor, 0) + 1
+            met = [node for node in following if self._uncertain(node)]
+            if met:
+                return total, met[0].stage
+            crowd, action = following, None
+        return total, None
+
+    def _uncertain(self, node: Node) -> bool:
+        """Whether some action is uncertain; those that are join the core set, the most uncertain one first.
+
+        A state that was tested once is certain for ever, since core sets only grow.
+        """
+        if node.note is not None:
+            return False
+        node.note = (-1, 0)
+        core = self.cores[node.stage]
+        before = len(core.pairs)
+        while (uncertainty := core.uncertainty(node.phi_q)).max() > self.config.threshold:
+            if len(core.pairs) == self.bound:
+                raise TensorplanError(
+                    f"the core set of stage {node.stage} of problem {self.access.problem_name!r} outgrows its bound of "
+                    f"{self.bound:,} pairs, which is impossible but for rounding: "
+                    f"ridge={self.config.ridge:g} is too small for double precision"
+                )
+            core.add(node, int(np.argmax(uncertainty)))
+        return len(core.pairs) > before

@@ -1,0 +1,1 @@
+"""BiLin-UCB for linear q* and v*, under global access."""

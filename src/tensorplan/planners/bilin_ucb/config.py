@@ -1,0 +1,133 @@
+"""BiLin-UCB (Du et al. 2021, Algorithm 1) for linear q* and v* with one θ*, under global access.
+
+    for t = 1, 2, .., T
+        f_t  <- the optimistic hypothesis: the largest <φ_v(s0), θ> that (C) and (Q) of bilin_program.py allow
+        run m episodes of π_t = argmax_a <φ_q(s, a), θ_t>; D_th are their transitions at stage h
+    return the best π_t
+
+All states are looked at, free of charge, for (C): max_a <φ_q(s, a), θ> = <φ_v(s), θ>.  Thanks to (C),
+
+    <φ_v(s0), θ_t> - v^{π_t}(s0) = Σ_h E ℓ(o_h, θ_t),     ℓ(o_h, θ) = <φ_q(S_h, A_h), θ> - R_h - <φ_v(S_{h+1}), θ>,
+
+so a policy that collects less than θ_t promised has data that exclude θ_t.
+
+Mode ``paper`` runs this with T, m and R of Corollary 5.3, or with others.  Mode ``certified`` chooses them as it goes:
+
+* m doubles until π_t is good enough, or until the data exclude θ_t.
+* (Q) is sharpened to slabs |mean of ℓ(., θ) over D_th| <= e_th.  Given S_h and A_h, R + v*(S_{h+1}) has the mean
+  q*(S_h, A_h) and a range of known length, so Hoeffding's bound for martingale differences gives e_th at θ*.
+* It stops when <φ_v(s0), θ_t> - lower <= δ/2, with an empirical Bernstein bound ``lower`` on v^{π_t}(s0); and when
+  the matching upper bound is not more than δ/2 above the promise, which shows where the maps are not right after all.
+
+Why that is δ-sound where both maps are right at every state.  Let ζ = δ/(2 · range of returns).  The j-th look at the
+data of the t-th policy has confidence 1 - ζ/(2t(t+1)j(j+1)) for its H slabs together, and as much for its lower bound:
+all of them hold with probability 1 - ζ.  Then θ* is never cut off, and <φ_v(s0), θ_t> >= v*(s0).  Altogether
+E[return] >= v*(s0) - δ/2 - ζ · range = v*(s0) - δ.
+
+Where nothing is random, one episode is enough and e_th is rounding: a policy that is not optimal adds an equation for θ
+that is independent of those before it, so at most d + 1 are tried.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tensorplan.access.everywhere import GlobalAccess
+from tensorplan.core import Policy
+from tensorplan.core.errors import BadInput, Refused
+from tensorplan.core.specs import number, one_of, undiscounted, whole
+from tensorplan.planners.sessions import OneProblem
+from tensorplan.planners.tensorplan.config import TensorPlan
+
+if TYPE_CHECKING:
+    from tensorplan.planners.bilin_ucb.policy import Memory
+
+MODES = ("certified", "paper")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLinUCB:
+    """BiLin-UCB for the class M^{v*/q*}: both maps are right at every state, whether it can be reached or not.
+
+    ``delta``: the loss that is allowed, E[return] >= v*(s0) - δ; None takes a tenth of the range of returns.
+    Deterministic problems are solved exactly whatever it is.  ``budget``: queries of an episode; when they are spent,
+    the best policy so far acts, which takes no queries.  ``T``, ``m`` and ``R`` replace constants of mode ``paper``.
+    """
+
+    delta: float | None = None
+    mode: str = "certified"
+    budget: int | None = None
+    T: int | None = None
+    m: int | None = None
+    R: float | None = None
+    about: ClassVar[str] = "BiLin-UCB for linear q* and v*: looks at all states, needs both right everywhere"
+    access: ClassVar[str] = "global"
+
+    def __post_init__(self) -> None:
+        if self.delta is not None and not number("delta", self.delta, -math.inf) > 0:
+            raise BadInput(f"delta must be positive, got {self.delta!r}")
+        one_of("mode", self.mode, MODES)
+        if self.budget is not None:
+            whole("budget", self.budget, 0)
+        for name in ("T", "m", "R"):
+            value = getattr(self, name)
+            if value is not None and self.mode != "paper":
+                raise BadInput(f"{name} is a constant of mode 'paper', and the mode is {self.mode!r}")
+            if value is not None:
+                number(name, value, 0.0) if name == "R" else whole(name, value, 1)
+
+    def begin(self, access: GlobalAccess, rng: np.random.Generator) -> Policy:
+        """Start an episode, knowing nothing."""
+        return self.session().begin(access, rng)
+
+    def session(self) -> Session:
+        """A planner that keeps its data for later episodes of the same problem, wherever they start."""
+        return Session(self)
+
+    def fit(self, access: GlobalAccess) -> None:
+        """Refuse, before any query, a problem that does not fit."""
+        name = f"problem {access.problem_name!r}"
+        for has, feature in ((access.has_phi_v, "phi_v"), (access.has_phi_q, "phi_q")):
+            if not has:
+                raise Refused(f"{name} has no {feature}: BiLin-UCB needs phi_v and phi_q")
+        if access.horizon is None:
+            raise Refused(f"{name} has no horizon, which BiLin-UCB needs")
+        undiscounted("BiLin-UCB", access.problem_name, access.discount)
+        try:
+            access.states(0)
+        except Refused as error:
+            raise Refused(f"{error}, which BiLin-UCB needs: its hypotheses are about all of them") from None
+
+    def accuracy(self, access: GlobalAccess) -> float:
+        """δ, as TensorPlan understands it."""
+        return TensorPlan(delta=self.delta).accuracy(access)
+
+
+class Session:
+    """A BiLin-UCB with a memory, for episodes in one problem."""
+
+    access: ClassVar[str] = "global"
+
+    def __init__(self, config: BiLinUCB) -> None:
+        self.config = config
+        self._problem = OneProblem()
+        self._memory: Memory | None = None
+
+    def __repr__(self) -> str:
+        return repr(self.config)
+
+    def begin(self, access: GlobalAccess, rng: np.random.Generator) -> Policy:
+        """Start an episode with the data of earlier ones; mode ``paper`` starts anew, as printed."""
+        from tensorplan.planners.bilin_ucb.policy import CertifiedPolicy, Memory, PrintedPolicy
+
+        self._problem.check(access)
+        self.config.fit(access)
+        if self.config.mode == "paper":
+            return PrintedPolicy(self.config, access)
+        if self._memory is None:
+            self._memory = Memory.of(access)
+        return CertifiedPolicy(self.config, access, self._memory, rng)

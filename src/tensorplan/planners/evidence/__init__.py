@@ -1,0 +1,1 @@
+"""What planners ask, what they have seen, and what that shows whatever the features."""

@@ -1,0 +1,58 @@
+"""The queries of one planning: kept within the budget, and remembered as experience."""
+
+from __future__ import annotations
+
+import math
+
+from tensorplan.core import Access, Node, Outcome, Sample
+from tensorplan.core.errors import BudgetSpent
+from tensorplan.planners.evidence.approx_td import Moments, sample_moments
+from tensorplan.planners.evidence.experience import Experience
+
+
+class Queries:
+    """Asks the simulator while the budget lasts; ``kept_back`` queries of it are for what comes later."""
+
+    def __init__(self, access: Access, budget: int | None, discount: float, experience: Experience) -> None:
+        self.access, self.discount, self.experience = access, discount, experience
+        self.total = min(access.spent + access.remaining, math.inf if budget is None else float(budget))
+        """Queries of the episode, at most."""
+        self.kept_back = 0.0
+        self.asked = 0
+        """How many were asked by this planning; those that a cache answers are not charged."""
+
+    @property
+    def spent(self) -> int:
+        """Charged so far in the episode."""
+        return self.access.spent
+
+    @property
+    def room(self) -> float:
+        """What may be asked now."""
+        return self.total - self.kept_back - self.spent
+
+    def charge(self, n: int) -> None:
+        """Raise BudgetSpent unless n queries may be asked; the access object counts what they cost."""
+        if n > self.room:
+            raise BudgetSpent("no queries are left for this")
+        self.asked += n
+
+    def step(self, node: Node, action: int, remember: bool = True) -> Outcome:
+        """One outcome, remembered unless it is one of very many of the same kind."""
+        self.charge(1)
+        outcome = self.access.query(node, action)[0]
+        if remember:
+            self.experience.add_one(node, action, outcome.reward, outcome.next)
+        return outcome
+
+    def batch(self, node: Node, action: int, n: int) -> Sample:
+        """n outcomes of one action."""
+        self.charge(n)
+        sample = self.access.sample(node, action, n)
+        self.experience.add(node, action, sample)
+        return sample
+
+    def moments(self, node: Node, n: int) -> Moments:
+        """The moments of n fresh samples of every action."""
+        self.charge(n * self.access.actions)
+        return sample_moments(self.access, node, n, self.discount, self.experience.add)

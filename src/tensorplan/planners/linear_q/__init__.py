@@ -1,0 +1,1 @@
+"""Planners for linear q* and deterministic transitions."""

@@ -1,0 +1,242 @@
+"""What planners for linear q* share where nothing is random: whom they refuse, rollouts, and replaying the best one.
+
+A rollout in the simulator is worth as much as an episode: its return is a lower bound on v*(s0), and who repeats its
+actions collects it for certain.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from tensorplan.core import END, Access, Certificate, Node, Planner
+from tensorplan.core.errors import Refused
+from tensorplan.core.specs import undiscounted
+from tensorplan.planners.anytime import ended
+from tensorplan.planners.evidence.challenge import (
+    ATTACK,
+    DOUBTED,
+    RECHECKED,
+    ROUNDS,
+    SCRUTINISED,
+    Step,
+    compare,
+    doubts,
+    find_path,
+    inconclusive,
+    recheck,
+)
+from tensorplan.planners.evidence.claims import assumption, unfit_by_table, warn
+from tensorplan.planners.evidence.experience import Experience
+from tensorplan.planners.evidence.queries import Queries
+from tensorplan.planners.sessions import OneProblem
+
+ROUNDING = 1e-12
+"""By how much, relative to 1 + B, equations may be off, since features and rewards are floats."""
+
+CLOSED = 1e-8
+"""The gap at which the bounds have met, relative to 1 + B or to the range of returns, whichever is smaller."""
+
+
+def refuse_unless_deterministic(access: Access, planner: str) -> None:
+    """Raise Refused unless the problem has phi_q, deterministic transitions and rewards, and a horizon."""
+    name = f"problem {access.problem_name!r}"
+    if not access.has_phi_q:
+        raise Refused(f"{name} has no phi_q, which {planner} needs")
+    for what, declared in (
+        ("transitions", access.deterministic_transitions),
+        ("rewards", access.deterministic_rewards),
+    ):
+        if not declared:
+            raise Refused(f"{planner} is for deterministic problems, and {name} does not declare deterministic {what}")
+    if access.horizon is None:
+        raise Refused(f"{planner} rolls out whole episodes: {name} has no horizon")
+    undiscounted(planner, access.problem_name, access.discount)
+
+
+class Replay:
+    """The policy that repeats a path; behind its end, where planning was cut short, it takes what seems best."""
+
+    def __init__(self, path: list[Step], certificate: Certificate, choose: Callable[[Node], int]) -> None:
+        self.path, self.certificate, self.choose = path, certificate, choose
+        self.time = 0
+
+    def act(self, node: Node) -> int:
+        """The next action of the path."""
+        self.time += 1
+        return self.path[self.time - 1].action if self.time <= len(self.path) else self.choose(node)
+
+    def observe(self, action: int, reward: float, node: Any) -> None:
+        """What the world did must be what the simulator had answered."""
+        if self.time <= len(self.path):
+            compare(self.path[self.time - 1], reward, node)
+
+
+class Memory(Protocol):
+    """What is known of θ*, wherever an episode starts."""
+
+    refuted: bool
+    """Whether no parameter agrees with all that was seen."""
+
+
+M = TypeVar("M", bound=Memory)
+
+
+class Search(ABC, Generic[M]):
+    """Planning in one episode: rollouts from s0, each of which teaches something, until one is optimal."""
+
+    def __init__(self, access: Access, memory: M, rng: np.random.Generator) -> None:
+        self.access, self.memory, self.rng = access, memory, rng
+        self.queries = Queries(access, None, 1.0, Experience(access, 1.0))
+        self.lower, self.upper = access.return_range(0)
+        self.path: list[Step] = []
+
+    @abstractmethod
+    def promise(self) -> float:
+        """The most that v*(s0) can be, as far as the memory knows."""
+
+    @abstractmethod
+    def choose(self, node: Node) -> int:
+        """The action for a node of a rollout; nothing is asked."""
+
+    @abstractmethod
+    def learn(self, steps: list[Step]) -> None:
+        """What a rollout says about θ*; at most d of them say anything new."""
+
+    def policy(self) -> Replay:
+        """Plan, and act along the best path that was found."""
+        status = ended(self.plan, self._certificate)
+        if status in ("certified", "refuted", "limit"):
+            status = ended(lambda: self._challenged(status), self._certificate)
+        certificate = self._certificate(status)
+        warn(self.access.problem_name, certificate)
+        idle = status in ("refuted", "doubtful") and self.lower == self.access.return_range(0)[0]
+        choose = self._random if status in ("refuted", "doubtful") else self.choose
+        return Replay([] if idle else self.path, certificate, choose)
+
+    def plan(self) -> str:
+        """Roll out and learn, at most d + 1 times; the status of the certificate."""
+        for _ in range(self.access.dimension + 1):
+            if status := self._ends():
+                return status
+            self.learn(self._roll_out())
+        return self._ends() or ("refuted" if self.memory.refuted else "limit")
+
+    def _roll_out(self) -> list[Step]:
+        """An episode in the simulator, kept if it is the best one so far, be it cut short."""
+        steps: list[Step] = []
+        node: Any = self.access.root
+        try:
+            while node is not END:
+                action = self.choose(node)
+                steps.append(Step(node, action, *self.queries.step(node, action)))
+                node = steps[-1].following
+        finally:
+            self._keep(steps)
+        return steps
+
+    def _keep(self, steps: list[Step]) -> None:
+        """The lower bound that a path gives, and the path if that is the best one."""
+        total = math.fsum(step.reward for step in steps)
+        if not steps or steps[-1].following is not END:
+            total += self.access.return_range(len(steps))[0]
+        if total > self.lower or not self.path:
+            self.lower = max(self.lower, total)
+            self.path = steps
+
+    def _ends(self) -> str | None:
+        """The status if the best return is as much as is promised; a larger one refutes the memory.  Else None."""
+        promise = min(self.promise(), self.access.return_range(0)[1])
+        self.upper = min(self.upper, promise)
+        if not self.path or promise - self.lower > CLOSED * self.scale:
+            return None
+        self.memory.refuted |= self.lower - promise > CLOSED * self.scale
+        return "refuted" if self.memory.refuted else "certified"
+
+    @property
+    def scale(self) -> float:
+        """What rounding is relative to: the range of returns, or 1 + B where that is smaller."""
+        low, high = self.access.return_range(0)
+        return min(1 + self.access.bound, high - low)
+
+    # ------------------------------------------------------------------ the end
+
+    def _challenged(self, status: str) -> str:
+        """The status after an attempt to refute the bracket, and after some answers were asked again."""
+        spent, rechecks = self.queries.spent, math.ceil(RECHECKED * len(self.path))
+        doubted = bool(doubts(self.access, self.queries.experience))
+        usual = min(ATTACK * spent, SCRUTINISED * spent - rechecks)
+        allowance = max(1.0, DOUBTED * spent if doubted else usual)
+        assert self.access.horizon is not None
+        if self.memory.refuted or not self.queries.experience.paid:
+            allowance = max(allowance, ROUNDS * self.access.horizon)
+        end = spent + min(int(allowance), self.queries.room)
+        self._keep(find_path(self.queries, self.access.horizon, self.rng, end, self.upper))
+        recheck(self.access, self.path, RECHECKED, self.rng)
+        if self.lower - self.upper > CLOSED * self.scale or unfit_by_table(self.access, 0.0, "q"):
+            self.memory.refuted = True
+        if self.memory.refuted:
+            return "refuted"
+        doubtful = status == "certified" and inconclusive(self.access, self.queries.experience)
+        return "doubtful" if doubtful else status
+
+    def _certificate(self, status: str) -> Certificate:
+        """The bracket as it stands."""
+        high = self.access.return_range(0)[1]
+        upper = high if self.memory.refuted else max(self.upper, self.lower)
+        return Certificate(
+            upper,
+            self.lower,
+            status,
+            assumes="" if upper == high else assumption(self.access, 0.0, "q*(s, a)", "phi_q(s, a)"),
+            warnings=tuple(doubts(self.access, self.queries.experience)),
+        )
+
+    def _random(self, node: Node) -> int:
+        return int(self.rng.integers(self.access.actions))
+
+
+class Session(Generic[M]):
+    """A planner with a memory, for episodes in one problem; a start state that was solved costs little again."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        remember: Callable[[Access], M],
+        search: Callable[[Access, M, np.random.Generator], Search[M]],
+    ) -> None:
+        self.planner, self.remember, self.search = planner, remember, search
+        self._problem = OneProblem()
+        self._memory: M | None = None
+        self._solved: dict[Any, tuple[list[Step], Certificate]] = {}
+
+    def __repr__(self) -> str:
+        return repr(self.planner)
+
+    def begin(self, access: Access, rng: np.random.Generator) -> Replay:
+        """Start an episode with what earlier ones have taught."""
+        refuse_unless_deterministic(access, type(self.planner).__name__)
+        self._problem.check(access)
+        if self._memory is None:
+            self._memory = self.remember(access)
+        search, key = self.search(access, self._memory, rng), access.root.key
+        if key in self._solved and not self._memory.refuted:
+            path, certificate = self._solved[key]
+            self._walk(access, path[: math.ceil(RECHECKED * len(path))])
+            return Replay(path, certificate, search.choose)
+        policy = search.policy()
+        if key is not None and policy.certificate.status == "certified":
+            self._solved[key] = policy.path, policy.certificate
+        return policy
+
+    def _walk(self, access: Access, path: list[Step]) -> None:
+        """The first steps of a path that was found in an earlier episode, asked again."""
+        node: Any = access.root
+        for step in path:
+            outcome = access.query(node, step.action)[0]
+            compare(step, *outcome)
+            node = outcome.next

@@ -1,0 +1,1 @@
+"""TensorPlan as printed, with the paper's constants."""

@@ -1,0 +1,1 @@
+"""TensorPlan, exact where nothing is random and certified where something is."""

@@ -1,0 +1,226 @@
+"""States measured with chance: from samples to rows of Sol that hold for θ* with a stated confidence.
+
+The i-th measurement has a share of the failure probability (:mod:`tensorplan.planners.evidence.ledger`).  Its state and
+its number of samples are fixed before they are drawn, and R + γ <φ(S'), θ*> has a known range, so Hoeffding's bound
+gives a radius for l_a(θ*); where the variance is small, Bernstein's gives a smaller one, with the variance bounded over
+the Sol of before, which contains θ* already.  Only θ* matters: there is no cover over parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorplan.core import Access, Array, Node
+from tensorplan.core.intervals import bernstein_radius, hoeffding_radius
+from tensorplan.planners.evidence.approx_td import Moments
+from tensorplan.planners.evidence.evaluation import key_of
+from tensorplan.planners.evidence.experience import Experience
+from tensorplan.planners.evidence.ledger import Ledger
+from tensorplan.planners.evidence.place import Place
+from tensorplan.planners.evidence.queries import Queries
+from tensorplan.planners.tensorplan.sol import ROUNDING, Sol, Variance
+
+CHEAP = 2_000
+"""Samples per action below which no variance is looked at."""
+
+SHARPNESS = 2.0
+"""A state is measured until its violation is this many radii."""
+
+VARIANCE_NODES = 100
+"""Of the branch and bound for each term of a variance."""
+
+
+class Estimate:
+    """One state in the table: its features, and the moments of all samples drawn there."""
+
+    __slots__ = ("moments", "node", "phi", "place", "ranged")
+
+    def __init__(self, node: Node, actions: int) -> None:
+        self.place = Place.of(node)
+        self.phi = node.phi_v
+        self.node: Node | None = node
+        """Where to ask, in this episode; None when only an earlier episode was here."""
+        self.moments = Moments(actions, len(self.phi))
+        self.ranged = False
+        """Whether its range of values is in Sol."""
+
+    def violation(self, theta: Array) -> float:
+        """-max_a of the estimated l_a(θ)."""
+        return -float(np.max(self.moments.deltas(self.phi) @ theta))
+
+
+@dataclass(frozen=True, eq=False)
+class Radius:
+    """How far an estimate of l_a(θ*) may be off, and why."""
+
+    value: float
+    variance: Variance | None = None
+    """Where Bernstein's bound was used."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """One measured state: what the rows of Sol rest on."""
+
+    number: int
+    """i, which says its share of the failure probability."""
+    place: Place
+    phi: Array
+    moments: Moments
+    radii: tuple[Radius, ...]
+    """For each action."""
+
+
+class Table:
+    """All states that were met in a session, what was sampled there, and the Sol that measurements make."""
+
+    def __init__(self, sol: Sol, experience: Experience) -> None:
+        self.sol, self.experience = sol, experience
+        self.estimates: dict[Any, Estimate] = {}
+
+    def begin(self) -> None:
+        """A new episode: nodes of the last one cannot be asked any more."""
+        for estimate in self.estimates.values():
+            estimate.node = None
+
+    def at(self, node: Node, key: Any = None) -> Estimate:
+        """What is known of a node's state, new if it was not there."""
+        key = key_of(node) if key is None else key
+        estimate = self.estimates.get(key)
+        if estimate is None:
+            self.estimates[key] = estimate = Estimate(node, self.experience.actions)
+            self.experience.meet(node)
+        estimate.node = node
+        return estimate
+
+
+class Surveyor:
+    """Measures states in one episode."""
+
+    def __init__(self, queries: Queries, table: Table, ledger: Ledger, least: float) -> None:
+        self.queries, self.access, self.table, self.sol = queries, queries.access, table, table.sol
+        self.ledger, self.least = ledger, least
+        """``least``: a violation that does not matter."""
+
+    @property
+    def excused(self) -> float:
+        """A violation that η may explain, so that T1-T3 allow it."""
+        return self.sol.step * self.sol.eta
+
+    def range(self, stage: int) -> tuple[float, float]:
+        """Of returns from a stage on."""
+        return self.access.return_range(stage, self.queries.discount)
+
+    def add_range(self, estimate: Estimate) -> None:
+        """T2 for a state, once."""
+        if not estimate.ranged:
+            estimate.ranged = True
+            self.sol.values(estimate.place, estimate.phi, *self.range(estimate.place.stage), estimate)
+
+    def sample(self, estimate: Estimate, n: int) -> Moments:
+        """n fresh samples of every action at a state of this episode."""
+        assert estimate.node is not None
+        return self.queries.moments(estimate.node, n)
+
+    def sharpen(self, estimate: Estimate, n: int) -> None:
+        """Samples for the table, until there are n of each action; no row rests on them."""
+        if estimate.moments.n < n:
+            estimate.moments.add(self.sample(estimate, n - estimate.moments.n))
+
+    def price(self, estimate: Estimate, theta: Array) -> float:
+        """Samples that would show the violation of θ at a state, by Hoeffding's bound."""
+        size = estimate.violation(theta) - self.excused
+        alpha = self.ledger.next_measurement(self.access.actions)
+        return self._enough(estimate, size / SHARPNESS, alpha)
+
+    def excludes(self, estimate: Estimate, theta: Array) -> bool:
+        """Measure a state until T1-T3 exclude θ there; False if the violation turns out to be negligible."""
+        sharpness = SHARPNESS
+        while True:
+            number, alpha = self.ledger.measurement(self.access.actions)
+            n = self._plan_samples(estimate, theta, sharpness, alpha)
+            if n is None:
+                return False
+            if self.measure(estimate, n, number, alpha, theta):
+                return True
+            sharpness *= math.sqrt(2)  # twice as many samples
+
+    def measure(self, estimate: Estimate, n: int, number: int, alpha: float, theta: Array) -> bool:
+        """T1-T3 for a state from n fresh samples of every action; whether they exclude θ."""
+        moments, width = self.sample(estimate, n), self.width(estimate.place.stage)
+        deltas = moments.deltas(estimate.phi)
+        radii = tuple(self._radius(moments, action, width, alpha) for action in range(self.access.actions))
+        measured = Measurement(number, estimate.place, estimate.phi, moments, radii)
+        for action, (delta, radius) in enumerate(zip(deltas, radii, strict=True)):
+            self.sol.inequality(estimate.place, delta, radius.value, measured, action)
+        allowed = np.array([radius.value for radius in radii]) + self.excused
+        scale = allowed.max() / allowed  # |l_a| <= ρ_a + (1 + γ) η for some a, as forms with one tolerance
+        largest = max(radius.value for radius in radii)
+        self.sol.disjunction(estimate.place, deltas * scale[:, None], largest, measured)
+        self.add_range(estimate)
+        estimate.moments.add(moments)
+        return bool(np.all(deltas @ theta < -allowed))
+
+    def width(self, stage: int) -> float:
+        """The length of the range of R + γ <φ(S'), θ*>, where it is random: R + γ v*(S') is an expected return, too."""
+        return td_width(self.access, self.queries.discount, self.sol.eta, stage)
+
+    def _plan_samples(self, estimate: Estimate, theta: Array, sharpness: float, alpha: float) -> int | None:
+        """How many samples it takes to see the violation, None if there is none to speak of.
+
+        Samples that are drawn to find out join the table; no row rests on them.
+        """
+        moments, width = estimate.moments, self.width(estimate.place.stage)
+        while True:
+            size = estimate.violation(theta) - self.excused
+            if size < self.least:
+                return None
+            if not width:
+                return 1
+            spread = max(0.0, *(float(theta @ moments.covariance(a) @ theta) for a in range(self.access.actions)))
+            if math.sqrt(spread / moments.n) < size / 4:
+                break
+            moments.add(self.sample(estimate, moments.n))
+        target = size / sharpness
+        n = self._enough(estimate, target, alpha)
+        if n <= CHEAP:
+            return n
+        variances = (self.sol.variance(moments.covariance(a), VARIANCE_NODES) for a in range(self.access.actions))
+        variance = max(v.bound for v in variances)
+        low, high = 1, n
+        while high - low > 1:
+            middle = (low + high) // 2
+            enough = bernstein_radius(middle, variance, width, alpha / 2) <= target
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
+    def _enough(self, estimate: Estimate, radius: float, alpha: float) -> int:
+        """Samples with which Hoeffding's radius is that small."""
+        return max(1, math.ceil(self.width(estimate.place.stage) ** 2 * math.log(2 / alpha) / (2 * radius**2)))
+
+    def _radius(self, moments: Moments, action: int, width: float, alpha: float) -> Radius:
+        """The confidence radius of l_a(θ*), at confidence 1 - α."""
+        n, rounding = moments.n, ROUNDING * (1 + self.sol.radius)
+        if n <= CHEAP or not width:
+            return Radius(hoeffding_radius(n, width, alpha) + rounding)
+        plain = hoeffding_radius(n, width, alpha / 2)
+        variance = self.sol.variance(moments.covariance(action), VARIANCE_NODES)
+        sharp = bernstein_radius(n, variance.bound, width, alpha / 2)
+        return Radius(sharp + rounding, variance) if sharp < plain else Radius(plain + rounding)
+
+
+def td_width(access: Access, discount: float, eta: float, stage: int) -> float:
+    """The length of the range of R + γ <φ(S'), θ*> at a stage."""
+    width = 0.0
+    if not (access.deterministic_rewards and access.deterministic_transitions):  # R may depend on S'
+        width += access.reward_range[1] - access.reward_range[0]
+    if not access.deterministic_transitions:
+        low, high = access.return_range(stage if access.horizon is None else stage + 1, discount)
+        low, high = max(low - eta, -access.bound), min(high + eta, access.bound)
+        width += discount * (high - low)
+    low, high = access.return_range(stage, discount)
+    return min(width, high - low + 2 * discount * eta)

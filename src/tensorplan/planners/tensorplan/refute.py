@@ -1,0 +1,130 @@
+"""Why Sol is empty: which states contradict one another, and what would have to be assumed instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorplan.core import Policy
+from tensorplan.core.errors import NotRealizable
+from tensorplan.optimism import Program, Search
+from tensorplan.planners.evidence.place import Place
+from tensorplan.planners.tensorplan.sol import Sol
+
+NODES = 100_000
+"""Of the branch and bound, for one question."""
+
+CLOSE = 1.01
+"""The ratio at which a bisection stops."""
+
+SHOWN = 4
+"""Places that are named in a message."""
+
+FLOOR = 0.9995
+"""So that rounding to four digits does not make a lower bound larger."""
+
+LARGEST = 1e6
+"""Balls that are larger than B by more than this are not tried."""
+
+RESOLUTION = 1e-9
+"""How far from a disjunction, relative to the ball, the optimiser counts as satisfying it."""
+
+
+def refutation(sol: Sol, problem: str, eta: float, certainty: str, policy: Policy) -> NotRealizable:
+    """The error for an empty Sol, with all that can be said about it.
+
+    ``eta`` is the misspecification that was allowed for, rounding aside; ``certainty`` says how sure the refutation is.
+    """
+    places, smallest, larger = measured(sol), None, None
+    try:
+        places = conflict(sol)
+        smallest = smallest_eta(sol)
+        larger = smallest_bound(sol, smallest - sol.eta)
+    except KeyboardInterrupt:
+        pass  # the refutation stands; less is said about it
+    known = f" up to eta={eta:g}" if eta else ""
+    needed = at_least(smallest, larger) or "what it would need was not looked for to the end"
+    return NotRealizable(
+        f"problem {problem!r} is not realizable{known} with B={sol.radius:g} ({certainty}): no parameter agrees with "
+        f"what was measured at {listed(places)}; {needed}",
+        [(place.stage, place.state) for place in places],
+        smallest,
+        larger,
+        policy,
+    )
+
+
+def listed(places: Sequence[Place], most: int = SHOWN) -> str:
+    """The first of the places, and how many more there are."""
+    rest = len(places) - most
+    return ", ".join(map(str, places[:most])) + (f" and {rest} more" if rest > 0 else "")
+
+
+def at_least(eta: float | None, bound: float | None) -> str:
+    """What is needed at least, which is up to a hundredth less than what was found to be enough."""
+    ways = [f"{name}={x / CLOSE * FLOOR:.4g}" for name, x in (("eta", eta), ("B", bound)) if x is not None]
+    return f"at least {' or '.join(ways)} is needed" if ways else ""
+
+
+def measured(sol: Sol) -> list[Place]:
+    """All places that Sol speaks of, in the order in which they were measured."""
+    return list(dict.fromkeys([*sol.row_places, *sol.form_places]))
+
+
+def conflict(sol: Sol) -> list[Place]:
+    """Places that cannot all be right, none of which can be left out; in the order in which they were measured."""
+    places = measured(sol)
+    size = max(1, len(places) // 2)
+    while True:  # leave out halves, then quarters, .. of what is still needed
+        start = 0
+        while start < len(places) and len(places) > 1:
+            rest = places[:start] + places[start + size :]
+            if _empty(_feasibility(sol, among=set(rest))):
+                places = rest
+            else:
+                start += size
+        if size == 1:
+            return places
+        size //= 2
+
+
+def smallest_eta(sol: Sol) -> float:
+    """An η for which the set is not empty; a hundredth less, and it is, as far as the optimiser can tell."""
+    low = sol.eta + RESOLUTION * (1 + sol.radius)
+    return _bisect(low, lambda eta: _feasibility(sol, eta=eta))
+
+
+def smallest_bound(sol: Sol, excess: float) -> float | None:
+    """A radius for which the set is not empty; a hundredth less, and it is; None if a huge one does not help.
+
+    ``excess`` is what η would have to be larger by: in a ball so large that the optimiser overlooks a tenth of that, a
+    point that it finds says nothing.
+    """
+    largest = min(LARGEST * sol.radius, excess / (10 * RESOLUTION))
+    if largest <= sol.radius or _empty(_feasibility(sol, radius=largest)):
+        return None
+    return _bisect(sol.radius, lambda radius: _feasibility(sol, radius=radius))
+
+
+def _bisect(low: float, program: Callable[[float], Program]) -> float:
+    """The least parameter >= low that makes the program feasible, from above."""
+    high = 2 * low
+    while _empty(program(high)):
+        low, high = high, 2 * high
+    while high > CLOSE * low:
+        middle = float(np.sqrt(low * high))
+        if _empty(program(middle)):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _feasibility(sol: Sol, **changes: Any) -> Program:
+    return sol.program(np.zeros(sol.dimension), **changes)
+
+
+def _empty(program: Program) -> bool:
+    return Search(program).solve(node_limit=NODES).status == "infeasible"

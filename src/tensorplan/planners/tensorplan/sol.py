@@ -1,0 +1,229 @@
+"""Sol: the parameters that everything measured so far allows, and the optimistic one among them.
+
+For a measured state s write l_a(θ; s) = E R + <γ E φ(S') - φ(s), θ> = <Δ_a, [1, θ]> for the temporal difference of
+action a (γ = 1 unless discounted).  Bellman's optimality equation says of θ*
+
+    T1   l_a(θ; s) <= ρ                for every a that was asked,
+    T2   low <= <φ(s), θ> <= high      for every state that was seen: the range of returns,
+    T3   l_a(θ; s) >= -ρ               for some a, where every a was asked,
+
+with ρ the radius of the estimates.  The set of Eq. (sol-def) of Weisz et al. (2022) asks for a product form of T3 at
+the states where a test failed, and for nothing else.  This one is smaller and contains θ* as well, so every argument
+about optimism and termination stays valid.  With features that miss v* by up to η in sup norm, some θ within η of v*
+satisfies T1 and T3 with ρ + (1 + γ) η, and T2 with η to spare at both ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tensorplan.core import Array
+from tensorplan.optimism import Program, Search, Solution
+from tensorplan.planners.evidence.place import Place
+
+ROUNDING = 1e-12
+"""What T1-T3 are widened by, relative to 1 + B, since features and rewards are floats."""
+
+MARGIN = 1e-6
+"""What a variance is rounded up by, relative to itself, so that another order of its sums proves it too."""
+
+CHUNK = 20_000
+"""Nodes after which a long search says how far it is, at most."""
+
+WORK = 4e9
+"""Multiplications in about a second of searching: work is counted, not timed, so that seeds repeat runs."""
+
+
+class Source(NamedTuple):
+    """Where a row or a disjunction comes from, for proofs."""
+
+    kind: str
+    """``"bellman"`` (T1), ``"low"`` or ``"high"`` (T2), ``"choice"`` (T3), or ``"return"`` (v*(s0) is at least what a
+    policy was shown to earn)."""
+    about: Any = None
+    """What the planner knows of the state."""
+    action: int = -1
+
+
+class Reach(NamedTuple):
+    """How far <u_k, θ> goes up and down over Sol, as the search has proved it."""
+
+    k: int
+    up: Solution
+    down: Solution
+
+
+class Variance(NamedTuple):
+    """An upper bound on a variance at θ*, and how it was found."""
+
+    bound: float
+    weights: Array
+    """The eigenvalues λ_k of the covariance, (d+1,)."""
+    vectors: Array
+    """The eigenvectors u_k, as columns."""
+    reaches: list[Reach]
+    """For some k; the others are bounded over the ball."""
+    size: tuple[int, int]
+    """Rows and disjunctions that Sol had."""
+
+
+class Sol:
+    """The set.  It only shrinks, and what it is made of holds for θ* wherever an episode starts."""
+
+    def __init__(
+        self, dimension: int, radius: float, *, eta: float = 0.0, discount: float = 1.0, product: bool = False
+    ) -> None:
+        self.dimension = dimension
+        self.radius = radius
+        self.eta = eta
+        self.step = 1.0 + discount  # how many η a temporal difference can be off
+        self.product = product
+        self.rows: list[Array] = []
+        self.rhs: list[float] = []
+        self.row_slack: list[float] = []
+        self.row_places: list[Place] = []
+        self.row_sources: list[Source] = []
+        self.forms: list[Array] = []
+        self.tol: list[float] = []
+        self.form_places: list[Place] = []
+        self.form_sources: list[Source] = []
+        self._search: Search | None = None
+        self._given = (0, 0)
+
+    def inequality(self, place: Place, delta: Array, rho: float, about: Any = None, action: int = -1) -> None:
+        """T1 for one action, whose Δ_a is (d+1,)."""
+        self._row(place, delta[1:], rho - float(delta[0]), self.step, Source("bellman", about, action))
+
+    def values(self, place: Place, phi: Array, low: float, high: float, about: Any = None) -> None:
+        """T2; an infinite end says nothing."""
+        if high < np.inf:
+            self._row(place, phi, high, 1.0, Source("high", about))
+        if low > -np.inf:
+            self._row(place, -phi, -low, 1.0, Source("low", about))
+
+    def earned(self, place: Place, phi: Array, total: float) -> None:
+        """v*(s0) is at least what a policy was shown to earn."""
+        self._row(place, -phi, -total, 1.0, Source("return", total))
+
+    def disjunction(self, place: Place, deltas: Array, tol: float, about: Any = None) -> None:
+        """T3, from all Δ_a, (A, d+1): some |l_a| <= tol; of a product Sol, |Π_a l_a| <= tol."""
+        self.forms.append(np.array(deltas))
+        self.tol.append(tol)
+        self.form_places.append(place)
+        self.form_sources.append(Source("choice", about))
+
+    def aim(self, objective: Array) -> None:
+        """Maximise <objective, θ> from now on."""
+        self._search = Search(self.program(objective))
+        self._given = len(self.rows), len(self.forms)
+
+    def nodes_in(self, seconds: float) -> int:
+        """Nodes of the branch and bound that take about so many seconds, one at least."""
+        per_node = self.dimension * (100 * self.dimension + 10 * len(self.rows))
+        return max(1, int(seconds * WORK / per_node))
+
+    def optimum(self, node_limit: int | None = None, report: Callable[[Solution], bool] | None = None) -> Solution:
+        """The optimistic parameter and the upper bound; the status is ``"infeasible"`` when Sol is empty.
+
+        ``report`` hears of a long search about once a second, and ends it by a true answer, as does a limit of nodes:
+        the bound is valid wherever it stops, and another call goes on from there.
+        """
+        search, nodes, began = self._current(), 0, time.perf_counter()
+        most = min(CHUNK, self.nodes_in(1.0))
+        while True:
+            chunk = most if node_limit is None else min(most, node_limit - nodes)
+            found = search.solve(node_limit=chunk)
+            nodes += found.nodes
+            passed = time.perf_counter() - began
+            so_far = Solution(found.status, found.theta, found.value, found.bound, nodes, passed)
+            if found.status != "limit" or found.nodes < chunk:
+                return so_far
+            if node_limit is not None and nodes >= node_limit:
+                return so_far
+            if report is not None and report(so_far):
+                return so_far
+
+    def proof(self) -> Solution:
+        """The bound of the last search with its certificate: the tree as it stands."""
+        return self._current().solve(time_limit=0.0, certificate=True)
+
+    def _current(self) -> Search:
+        """The search for the objective, told of all rows and disjunctions."""
+        assert self._search is not None
+        m, n = self._given
+        if (m, n) != (len(self.rows), len(self.forms)):
+            self._search.extend(*self._arrays(self.eta, range(m, len(self.rows)), range(n, len(self.forms))))
+            self._given = len(self.rows), len(self.forms)
+        return self._search
+
+    def point(self) -> Array | None:
+        """Some point of the set, which may be found where the optimistic one is not: that is at the edge."""
+        return Search(self.program(np.zeros(self.dimension))).solve().theta
+
+    def largest(self, vector: Array, node_limit: int) -> Solution:
+        """An upper bound on <vector, θ> over the set, close to the least one, with its proof."""
+        return Search(self.program(vector)).solve(node_limit=node_limit, certificate=True)
+
+    def variance(self, covariance: Array, node_limit: int) -> Variance:
+        """An upper bound on [1, θ]ᵀ C [1, θ] over the set, for a covariance C, (d+1, d+1).
+
+        With the eigenvectors u_k of C it is Σ_k λ_k max_θ <u_k, [1, θ]>²; small terms are bounded over the ball.
+        """
+        weights, vectors = np.linalg.eigh(covariance)
+        weights = np.maximum(weights, 0.0)
+        sizes = np.abs(vectors[0]) + self.radius * np.linalg.norm(vectors[1:], axis=0)
+        terms, reaches = weights * sizes**2, []
+        for k in np.flatnonzero(terms > 1e-3 * terms.sum()).tolist():
+            ends = self.largest(vectors[1:, k], node_limit), self.largest(-vectors[1:, k], node_limit)
+            reach = max(vectors[0, k] + ends[0].bound, ends[1].bound - vectors[0, k], 0.0)
+            if weights[k] * reach**2 < terms[k]:
+                terms[k] = weights[k] * reach**2
+                reaches.append(Reach(k, *ends))
+        rest = float(np.linalg.norm(covariance - (vectors * weights) @ vectors.T))  # rounding, and what was below zero
+        bound = (1 + MARGIN) * float(terms.sum()) + 2 * rest * (1 + self.radius) ** 2
+        return Variance(bound, weights, vectors, reaches, (len(self.rows), len(self.forms)))
+
+    def program(
+        self,
+        objective: Array,
+        *,
+        radius: float | None = None,
+        eta: float | None = None,
+        among: Collection[Place] | None = None,
+    ) -> Program:
+        """The set as a program; of another radius or η, or of what some places say alone."""
+        rows = [i for i, p in enumerate(self.row_places) if among is None or p in among]
+        forms = [i for i, p in enumerate(self.form_places) if among is None or p in among]
+        arrays = self._arrays(self.eta if eta is None else eta, rows, forms)
+        return Program(objective, self.radius if radius is None else radius, *arrays, self.product)
+
+    def bound(self, row: int) -> float:
+        """The right-hand side of a row, η included."""
+        return self.rhs[row] + self.eta * self.row_slack[row]
+
+    def tolerance(self, form: int) -> float:
+        """The tolerance of a disjunction, η included."""
+        return self.tol[form] + self.eta * self._form_slack(form)
+
+    def _form_slack(self, form: int) -> float:
+        """How many η a disjunction can be off; the other factors of a product are at most 1 + 2B each."""
+        return self.step * ((1 + 2 * self.radius) ** (len(self.forms[form]) - 1) if self.product else 1.0)
+
+    def _row(self, place: Place, normal: Array, rhs: float, slack: float, source: Source) -> None:
+        self.rows.append(np.array(normal))
+        self.rhs.append(rhs)
+        self.row_slack.append(slack)
+        self.row_places.append(place)
+        self.row_sources.append(source)
+
+    def _arrays(self, eta: float, rows: Collection[int], forms: Collection[int]) -> tuple[Any, Any, Any, Any]:
+        """Rows, right-hand sides, forms and tolerances."""
+        some_rows = np.array([self.rows[i] for i in rows]).reshape(-1, self.dimension)
+        rhs = np.array([self.rhs[i] + eta * self.row_slack[i] for i in rows])
+        some_forms = np.array([self.forms[i] for i in forms]) if forms else None
+        tol = np.array([self.tol[i] + eta * self._form_slack(i) for i in forms])
+        return some_rows, rhs, some_forms, tol if forms else 0.0

@@ -1,0 +1,164 @@
+"""What TensorPlan did, iteration by iteration, as plain data: enough to draw the run again."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from tensorplan.core import Access, Array
+from tensorplan.optimism import Solution
+from tensorplan.planners.evidence.place import Place
+from tensorplan.planners.tensorplan.sol import Sol
+
+Disjunction = tuple[float, tuple[tuple[float, ...], ...]]
+"""(tol, (Δ_1, .., Δ_A)): some a has |<Δ_a, [1, θ]>| <= tol."""
+
+
+class Step(NamedTuple):
+    """One step of a rollout."""
+
+    stage: int
+    state: str
+    action: int
+
+
+class Failure(NamedTuple):
+    """A state at which the optimistic parameter cannot be right, and by how much."""
+
+    stage: int
+    state: str
+    violation: float
+    """How far the best temporal difference is from zero."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One round: an optimistic parameter, what a rollout made of it, and what was learned.
+
+    While a search is long the callback hears of the round before it is over: without path, failures and additions.
+    """
+
+    number: int
+    theta: tuple[float, ...]
+    upper: float
+    """The least upper bound on v*(s0) so far."""
+    lower: float
+    """The greatest lower bound so far."""
+    queries: int
+    """Charged so far in the episode."""
+    nodes: int
+    """Of the branch and bound, in this round."""
+    seconds: float
+    """Since the planning began."""
+    solver_seconds: float
+    """In the branch and bound, in this round."""
+    path: tuple[Step, ...] = ()
+    """A rollout of the parameter's policy, up to the failure where there was one."""
+    failures: tuple[Failure, ...] = ()
+    rows: tuple[tuple[float, ...], ...] = ()
+    """The rows added after it: (g_1, .., g_d, b) for <g, θ> <= b."""
+    disjunctions: tuple[Disjunction, ...] = ()
+    """The disjunctions added after it."""
+
+    @property
+    def gap(self) -> float:
+        """upper - lower."""
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The run that led to a policy."""
+
+    mode: str
+    objective: tuple[float, ...]
+    """φ(s0)."""
+    radius: float
+    rows: tuple[tuple[float, ...], ...]
+    """What was known before the first iteration, in the form of :attr:`Iteration.rows`."""
+    disjunctions: tuple[Disjunction, ...]
+    iterations: tuple[Iteration, ...]
+
+
+Callback = Callable[[Iteration], Any]
+"""Hears of every iteration; a true answer stops the planning."""
+
+
+class Watch:
+    """Makes the records where somebody wants them: the callback, or the trace."""
+
+    def __init__(self, mode: str, access: Access, sol: Sol, keep: bool, callback: Callback | None) -> None:
+        self.mode, self.access, self.sol, self.keep, self.callback = mode, access, sol, keep, callback
+        self.began = time.perf_counter()
+        self.number = 0
+        self.iterations: list[Iteration] = []
+        self.upper, self.lower = math.inf, -math.inf
+        self.stopped = False
+        """Whether the callback wants to stop."""
+        self.known = len(sol.rows), len(sol.forms)
+        self.before = (_rows(sol, 0), _disjunctions(sol, 0)) if keep else ((), ())
+
+    def searching(self, found: Solution) -> bool:
+        """Tell of a long search inside the next iteration, which may lower the upper bound; whether to stop it."""
+        if self.callback is not None:
+            record = self._record(self.number + 1, found, min(self.upper, found.bound + self.sol.eta), self.lower)
+            self.stopped = bool(self.callback(record))
+        return self.stopped
+
+    def tell(
+        self,
+        found: Solution,
+        upper: float,
+        lower: float,
+        path: Iterable[tuple[Place, int]],
+        failures: Iterable[tuple[Place, float]],
+    ) -> None:
+        """Record an iteration."""
+        self.number += 1
+        self.upper, self.lower = upper, lower
+        (m, n), self.known = self.known, (len(self.sol.rows), len(self.sol.forms))
+        if self.callback is None and not self.keep:
+            return
+        record = replace(
+            self._record(self.number, found, upper, lower),
+            path=tuple(Step(place.stage, repr(place.state), action) for place, action in path),
+            failures=tuple(Failure(place.stage, repr(place.state), float(size)) for place, size in failures),
+            rows=_rows(self.sol, m),
+            disjunctions=_disjunctions(self.sol, n),
+        )
+        if self.keep:
+            self.iterations.append(record)
+        if self.callback is not None:
+            self.stopped = bool(self.callback(record))
+
+    def _record(self, number: int, found: Solution, upper: float, lower: float) -> Iteration:
+        return Iteration(
+            number=number,
+            theta=() if found.theta is None else tuple(found.theta.tolist()),
+            upper=upper,
+            lower=lower,
+            queries=self.access.spent,
+            nodes=found.nodes,
+            seconds=time.perf_counter() - self.began,
+            solver_seconds=found.seconds,
+        )
+
+    def trace(self, objective: Array) -> Trace | None:
+        """What was recorded, where it was asked for."""
+        if not self.keep:
+            return None
+        rows, disjunctions = self.before
+        return Trace(self.mode, tuple(objective.tolist()), self.sol.radius, rows, disjunctions, tuple(self.iterations))
+
+
+def _rows(sol: Sol, start: int) -> tuple[tuple[float, ...], ...]:
+    return tuple((*sol.rows[i].tolist(), sol.bound(i)) for i in range(start, len(sol.rows)))
+
+
+def _disjunctions(sol: Sol, start: int) -> tuple[Disjunction, ...]:
+    return tuple(
+        (sol.tolerance(i), tuple(tuple(delta) for delta in sol.forms[i].tolist())) for i in range(start, len(sol.forms))
+    )

@@ -1,0 +1,173 @@
+"""What a planning has seen, as the proof of its certificate (:mod:`tensorplan.proofs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorplan.access.delayed import DelayedAccess
+from tensorplan.core import Access, Array, Certificate
+from tensorplan.core.errors import shown
+from tensorplan.planners.evidence.evaluation import Evaluation
+from tensorplan.planners.evidence.place import Place
+from tensorplan.planners.tensorplan.facts import Fact, Rollout
+from tensorplan.planners.tensorplan.measuring import Estimate, Measurement, Radius
+from tensorplan.planners.tensorplan.sol import Sol, Source, Variance
+from tensorplan.proofs.proof import Proof, plain_tree, written
+
+
+class Transcript:
+    """The states that a proof speaks of, numbered as they come; the first one is the start state."""
+
+    def __init__(self, access: Access, sol: Sol, discount: float, root: Place, phi: Array) -> None:
+        self.access, self.sol, self.discount = access, sol, discount
+        self.states: list[dict[str, Any]] = []
+        self._numbers: dict[Any, int] = {}
+        self.number(root, phi)
+
+    def number(self, place: Place, phi: Array, own: Any = None) -> int:
+        """The number of a state; ``own`` tells it apart where its place does not."""
+        key = (place, own)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.states)
+            self.states.append({"stage": place.stage, "state": shown(place.state), "phi": phi.tolist()})
+        return self._numbers[key]
+
+    def proof(self, mode: str, zeta: float, certificate: Certificate, parts: dict[str, Any]) -> Proof:
+        """The proof that these parts make."""
+        tree = self.sol.proof().certificate
+        return Proof(
+            {
+                "mode": mode,
+                "problem": self._problem(),
+                "eta": self.sol.eta,
+                "zeta": zeta,
+                "states": self.states,
+                **parts,
+                "tree": plain_tree(tree),
+                "claim": {
+                    "upper": written(certificate.upper),
+                    "lower": written(certificate.lower),
+                    "status": certificate.status,
+                },
+            }
+        )
+
+    def _problem(self) -> dict[str, Any]:
+        access, delayed = self.access, isinstance(self.access, DelayedAccess)
+        horizon, declared = access.horizon, access.declared_returns
+        return {
+            "name": access.problem_name,
+            "horizon": horizon - 1 if delayed and horizon is not None else horizon,
+            "actions": access.actions,
+            "dimension": access.dimension,
+            "bound": access.bound,
+            "reward_range": list(access.reward_range),
+            "return_range": None if declared is None or self.discount != access.discount else list(declared),
+            "discount": self.discount,
+            "delayed": delayed,
+            "deterministic_transitions": access.deterministic_transitions,
+            "deterministic_rewards": access.deterministic_rewards,
+        }
+
+
+def exact_proof(
+    access: Access, sol: Sol, discount: float, root: Fact, best: Rollout, certificate: Certificate
+) -> Proof:
+    """The proof of an exact planning: every answer that a row rests on, and the path of the lower bound."""
+    transcript = Transcript(access, sol, discount, root.place, root.phi)
+    facts, answers = {root: 0}, dict[tuple[Fact, int], int]()
+    listed: list[list[Any]] = []
+
+    def state(fact: Fact) -> int:
+        if fact not in facts:
+            facts[fact] = transcript.number(fact.place, fact.phi, fact)
+        return facts[fact]
+
+    def answer(fact: Fact, action: int) -> int:
+        if (fact, action) not in answers:
+            known = fact.answers[action]
+            assert known is not None
+            reward, following = known
+            answers[fact, action] = len(listed)
+            listed.append([state(fact), action, reward, -1 if following is None else state(following)])
+        return answers[fact, action]
+
+    def row(source: Source) -> list[Any]:
+        if source.kind == "bellman":
+            return ["bellman", answer(source.about, source.action)]
+        return ["return"] if source.kind == "return" else [source.kind, state(source.about)]
+
+    rows = [row(source) for source in sol.row_sources]
+    forms = [state(source.about) for source in sol.form_sources]
+    path = [answer(fact, action) for fact, action in best.steps]
+    returns = {"kind": "path", "answers": path, "loop": best.loop} if path else {"kind": "none"}
+    parts = {"answers": listed, "rows": rows, "forms": forms, "returns": returns}
+    return transcript.proof("exact", 0.0, certificate, parts)
+
+
+def certified_proof(
+    access: Access, sol: Sol, discount: float, root: Estimate, evaluation: Evaluation | None, certificate: Certificate
+) -> Proof:
+    """The proof of a certified planning: every measurement that a row rests on, and the returns of the policy."""
+    transcript = Transcript(access, sol, discount, root.place, root.phi)
+    numbers: dict[int, int] = {}
+    listed: list[dict[str, Any]] = []
+
+    def measurement(measured: Measurement) -> int:
+        if measured.number not in numbers:
+            numbers[measured.number] = len(listed)
+            listed.append(_measurement(measured, transcript.number(measured.place, measured.phi)))
+        return numbers[measured.number]
+
+    def row(source: Source) -> list[Any]:
+        if source.kind == "bellman":
+            return ["bellman", measurement(source.about), source.action]
+        return ["return"] if source.kind == "return" else [source.kind, _state(transcript, source.about)]
+
+    rows = [row(source) for source in sol.row_sources]
+    forms = [measurement(source.about) for source in sol.form_sources]
+    parts = {"measurements": listed, "rows": rows, "forms": forms, "returns": _returns(evaluation)}
+    return transcript.proof("certified", certificate.failure, certificate, parts)
+
+
+def _state(transcript: Transcript, estimate: Estimate) -> int:
+    return transcript.number(estimate.place, estimate.phi)
+
+
+def _returns(evaluation: Evaluation | None) -> dict[str, Any]:
+    if evaluation is None:
+        return {"kind": "none"}
+    values, counts = np.unique(evaluation.visits.returns[: evaluation.shown], return_counts=True)
+    pairs: Sequence[tuple[float, int]] = list(zip(values.tolist(), counts.tolist(), strict=True))
+    return {"kind": "sample", "number": evaluation.number, "values": [list(pair) for pair in pairs]}
+
+
+def _measurement(measured: Measurement, state: int) -> dict[str, Any]:
+    moments = measured.moments
+    return {
+        "number": measured.number,
+        "state": state,
+        "n": moments.n,
+        "sums": moments.sums.tolist(),
+        "radii": [radius.value for radius in measured.radii],
+        "variances": [_variance(radius, moments.squares[a]) for a, radius in enumerate(measured.radii)],
+    }
+
+
+def _variance(radius: Radius, squares: Array) -> dict[str, Any] | None:
+    if radius.variance is None:
+        return None
+    variance: Variance = radius.variance
+    return {
+        "squares": squares.tolist(),
+        "weights": variance.weights.tolist(),
+        "vectors": variance.vectors.tolist(),
+        "size": list(variance.size),
+        "reaches": [
+            {"k": reach.k, "up": plain_tree(reach.up.certificate), "down": plain_tree(reach.down.certificate)}
+            for reach in variance.reaches
+        ],
+    }

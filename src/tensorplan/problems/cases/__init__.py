@@ -1,0 +1,1 @@
+"""Cases from operations research and finance."""

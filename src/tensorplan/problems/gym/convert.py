@@ -1,0 +1,146 @@
+"""Any Gymnasium environment with discrete actions as a Problem.
+
+Local access needs to go back to states that were seen.  The fastest faithful way is chosen per environment: its
+transition table, copies of its attributes, a copy of the whole environment, or two functions of the user's; each is
+compared with an undisturbed environment first (:mod:`tensorplan.problems.gym.faithful`).  Random numbers inside of the
+environment come from the generator of the query, so that asking again samples again.
+
+The time limit of an environment becomes the horizon, and both termination and truncation are END.  Rewards stay in the
+environment's own units, and so do returns and certificates: planners take any range of rewards.  (Shifting rewards
+would change what is optimal wherever an episode can end early.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tensorplan.core import Problem
+from tensorplan.core.errors import BadInput, shown
+from tensorplan.core.specs import number, one_of, whole
+from tensorplan.features import PointFeatures, resolve
+from tensorplan.problems.random.featurize import SLACK, featurize, reachable, realizing
+from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
+
+RESTORE = ("auto", "table", "attributes", "deepcopy")
+OUTSIDE = ("refuse", "clip")
+
+
+def from_gym(
+    env: Any,
+    *,
+    features: Any,
+    values: str = "v",
+    horizon: int | str | None = "limit",
+    discount: float = 1.0,
+    bound: float | None = None,
+    scale: float = 1.0,
+    frame: Any = None,
+    outside: str = "refuse",
+    reward_range: tuple[float, float] | str | None = None,
+    return_range: tuple[float, float] | None = None,
+    deterministic: bool | None = None,
+    restore: str = "auto",
+    get_state: Callable[[Any], Any] | None = None,
+    set_state: Callable[[Any, Any], Any] | None = None,
+    seed: int = 0,
+    name: str | None = None,
+    retries: int = 0,
+    **options: Any,
+) -> Problem:
+    """The environment as a Problem.
+
+    ``env``: an id (``options`` go to ``gymnasium.make``), an environment, or a function that makes one; the
+    environment given is copied and left alone.  ``features``: a spec such as ``"poly2"`` (see
+    :mod:`tensorplan.features`), a function of the coordinates, a fitted scikit-learn transformer, or a list of these,
+    with ``scale`` for functions; or, for environments with a table, ``"realizing5"``: d = 5 features made from the
+    exact solution, a benchmark device.  ``frame``: (low, high) of the coordinates, or a
+    :class:`~tensorplan.features.Frame`; else the ends of the observation space, and where it has none what random play
+    saw with a margin.  ``outside``: an observation outside of the frame is an error ("refuse"), or counts as the
+    nearest point of it ("clip"): features then do not tell such states apart, and ``problem.mdp.clipped`` says how
+    often that was.  ``values``: "v" makes them φ_v; "q" makes φ_q, a block per action.
+    ``horizon``: a number of steps; "limit" takes the environment's time limit; None ignores it.  ``bound``: B; where
+    there is a table it is read off the exact solution if not given.  ``reward_range``: (low, high), or "probe" to try
+    random episodes; known for tables and classic control.  ``return_range``: the same for returns, from every state on,
+    where they are known to be in a smaller range than rewards and steps allow, as (0, 1) with a single prize; it saves
+    queries where chance is involved.  ``deterministic``: found out if not given.  ``restore``: one of "table",
+    "attributes", "deepcopy"; or give ``get_state(env)`` and ``set_state(env, state)``.  ``retries``: how often a step
+    that raises is tried again.  ``problem.unmetered`` says how many steps it took to try the environment out.
+    """
+    try:
+        from tensorplan.problems.gym.mdp import Opened
+    except ModuleNotFoundError as error:
+        raise BadInput("from_gym needs Gymnasium: pip install 'tensorplan[gym]'") from error
+
+    one_of("values", values, ("v", "q"))
+    one_of("restore", restore, RESTORE)
+    one_of("outside", outside, OUTSIDE)
+    number("discount", discount, 0.0, 1.0)
+    if (get_state is None) != (set_state is None):
+        raise BadInput("give both get_state and set_state, or neither")
+    opened = Opened(env, options, frame, outside == "clip")
+    mdp = opened.mdp(
+        horizon=horizon,
+        reward_range=reward_range,
+        deterministic=deterministic,
+        restore=restore,
+        functions=None if get_state is None or set_state is None else (get_state, set_state),
+        seed=whole("seed", seed, 0),
+    )
+    mdp.return_range = return_range
+    if (d := realizing(features)) is None:
+        problem = _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
+        return replace(problem, retries=retries, unmetered=opened.probed)
+    if not isinstance(mdp, TabularMDP):
+        raise BadInput(f"{features!r} is made from the exact solution, and {opened.name} has no transition table")
+    label = name or f"{opened.name} with {features} features"
+    problem = featurize(mdp, d, features=values, bound=bound, discount=discount, seed=seed, name=label)
+    return replace(problem, retries=retries, unmetered=opened.probed)
+
+
+def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:
+    """The environment of that id, for names such as ``gym/CliffWalking-v1:features=poly2``."""
+    if "name" in options:
+        raise BadInput("'gym' has no parameter 'name': its problems are named by what they are made of")
+    for key in ("get_state", "set_state"):
+        if options.get(key) is not None and not callable(options[key]):
+            raise BadInput(f"{key} must be a function, got {shown(options[key])}")
+    rewards = options.get("reward_range")
+    if isinstance(rewards, str | int | float) and rewards != "probe":
+        raise BadInput(f"reward_range must be probe, or from Python a pair (low, high), got {shown(rewards)}")
+    given = {"features": features, **({"seed": seed} if seed else {}), **options}
+    name = f"gym/{env}" + "".join(f":{key}={str(value).lower()}" for key, value in given.items())
+    return from_gym(env, features=features, seed=seed, name=name, **options)
+
+
+def _featured(
+    mdp: Any, features: Any, values: str, discount: float, bound: float | None, scale: float, seed: int, label: str
+) -> Problem:
+    chosen = resolve(features, mdp.frame, seed=seed, scale=scale)
+    phi = PointFeatures(mdp, chosen, mdp.actions if values == "q" else None)
+    solution = solve_tabular(mdp, discount) if isinstance(mdp, TabularMDP) else None
+    if bound is None:
+        if not isinstance(mdp, TabularMDP):
+            raise BadInput(
+                f"how long θ* may be is not known for {label}: give bound=B, such as the largest value you expect "
+                f"times the square root of the number of features, {chosen.dimension}"
+            )
+        bound = _fitted_bound(mdp, phi, solution, values)
+    phi_v, phi_q = (phi, None) if values == "v" else (None, phi)
+    return Problem(mdp, phi_v, phi_q, bound=bound, name=label, solution=solution, discount=discount)
+
+
+def _fitted_bound(mdp: TabularMDP, phi: PointFeatures, solution: Any, values: str) -> float:
+    """A little more than the length of the θ that fits the exact solution best, by least squares, where episodes go."""
+    square: Any = 0.0
+    moment: Any = 0.0  # the normal equations, stage by stage: a table with a horizon has many rows
+    for stage, mask in enumerate(reachable(mdp)):
+        states = [mdp.states(stage)[index] for index in np.flatnonzero(mask).tolist()]
+        rows = phi.many(states, stage)
+        target = (solution.v if values == "v" else solution.q)[stage][mask].ravel()
+        square, moment = square + rows.T @ rows, moment + rows.T @ target
+    theta = np.linalg.lstsq(square, moment, rcond=None)[0]
+    return float(SLACK * np.linalg.norm(theta)) or 1.0

@@ -1,0 +1,410 @@
+"""A Gymnasium environment as a simulator with local access; what :func:`tensorplan.from_gym` opens."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import wrappers
+
+from tensorplan.core import END, Array, State
+from tensorplan.core.errors import BadInput
+from tensorplan.core.specs import suggestion, whole
+from tensorplan.features.frame import Frame
+from tensorplan.problems.gym.faithful import Moment, Stage, Unfaithful, reference, resampled, same, verify
+from tensorplan.problems.gym.restore import (
+    FORBIDDEN,
+    Attributes,
+    Constants,
+    Deepcopy,
+    Functions,
+    Held,
+    Known,
+    Nameless,
+    Randomness,
+    Way,
+    hold,
+    layers,
+)
+from tensorplan.problems.gym.spaces import Clipping, View, bounded, framed, numbered_actions, table_view, view
+from tensorplan.problems.gym.table import GymTable, has_table
+
+OWN = "gymnasium.envs."
+"""The modules of Gymnasium's own environments."""
+
+NEUTRAL = (
+    *("TimeLimit", "OrderEnforcing", "PassiveEnvChecker"),
+    *("RecordEpisodeStatistics", "RecordVideo", "HumanRendering"),
+)
+"""Wrappers that change neither dynamics nor rewards nor observations; the time limit becomes the horizon."""
+
+KNOWN_REWARDS = {
+    "CartPoleEnv": (0.0, 1.0),
+    "MountainCarEnv": (-1.0, -1.0),
+    "AcrobotEnv": (-1.0, 0.0),
+    "BlackjackEnv": (-1.0, 1.5),
+}
+"""The ranges of rewards of Gymnasium's environments that have no table."""
+
+KNOWN_RANGES = {"CartPoleEnv": {1: (-6.0, 6.0), 3: (-4.0, 4.0)}}
+"""Of observations where Gymnasium's spaces have no end; a search for the fastest CartPole found 5.1 and 3.6."""
+
+PAIRS = 2000
+"""Pairs of a table that are compared with steps of the environment."""
+
+Captured = Held | Nameless
+
+
+class GymMDP:
+    """An environment that is put into the state of each query."""
+
+    return_range: tuple[float, float] | None = None
+    """See :class:`tensorplan.core.MDP`."""
+
+    def __init__(
+        self,
+        env: Any,
+        way: Way,
+        actions: Sequence[Any],
+        view: View,
+        horizon: int | None,
+        reward_range: tuple[float, float],
+        deterministic: bool,
+        never_drew: bool,
+        look: Callable[[Any], Any] | None,
+        constants: Constants,
+    ) -> None:
+        self.way = way
+        self.constants = constants
+        self.view = view
+        self.horizon = horizon
+        self.actions = len(actions)
+        self.reward_range = reward_range
+        self.deterministic_transitions = self.deterministic_rewards = deterministic
+        self._actions = list(actions)
+        self._guarded = deterministic and never_drew
+        self._look = look
+        self._env = env
+        self._bare = env.unwrapped
+        self._randomness = Randomness(env)
+        self._simple = not self._randomness.elsewhere
+
+    def start(self, rng: np.random.Generator) -> Captured:
+        """A reset."""
+        self._randomness.set(self._env, rng)
+        observation, _ = self._env.reset()
+        return self._held(self._env, observation)
+
+    def step(self, state: Captured, action: int, rng: np.random.Generator) -> tuple[float, State]:
+        """One step of the environment from a captured state; the end of an episode, truncated or not, is END."""
+        env = self.way.restore(self._env, state.value)
+        chance: Any = FORBIDDEN if self._guarded else rng
+        if self._simple and env is self._env:  # the common case, without two calls
+            self._bare._np_random = chance
+        else:
+            self._randomness.set(env, chance)
+        observation, reward, terminated, truncated, _ = env.step(self._actions[action])
+        if terminated or truncated:
+            return float(reward), END
+        return float(reward), self._held(env, observation)
+
+    def _held(self, env: Any, observation: Any) -> Captured:
+        value, key = self.way.capture(env)
+        return hold(value, observation, key)
+
+    # ----------------------------------------------------------------- as an environment
+
+    def capture(self, env: Any, observation: Any = None) -> Captured:
+        """The state that an environment of this kind is in, which is left alone.
+
+        ``observation``: what it showed last; needed unless the environment can be asked for it again.
+        """
+        bare = stripped(env)[0]
+        if observation is None:
+            if self._look is None:
+                raise BadInput(f"{env} cannot be asked what it showed last: hand over the observation as well")
+            observation = self._look(bare)
+        return self._held(bare, observation)
+
+    def changed(self, env: Any, fresh: bool) -> str | None:
+        """What of an environment is not as it was when this was made, such as its gravity; None where nothing is.
+
+        ``fresh``: whether it was just reset.  Elsewhere only what is known to be a constant is looked at: other
+        attributes may change in an episode, though they were not seen to.
+        """
+        return self.constants.changed(env) if fresh or self.constants.sure else None
+
+    def observation(self, state: Captured) -> Any:
+        """What the environment shows."""
+        return state.observation
+
+    def point(self, state: Captured) -> Array:
+        """The observation as a point for feature maps, (n,)."""
+        return self.view.point(state.observation)
+
+    @property
+    def clipped(self) -> int:
+        """How often ``point`` moved one into the frame, where that was asked for."""
+        return int(getattr(self.view.point, "clipped", 0))
+
+    @property
+    def frame(self) -> Frame:
+        """Where the points lie."""
+        return self.view.frame(self.horizon)
+
+
+# ------------------------------------------------------------------------------------------ opening
+
+
+class Opened:
+    """An environment of our own, without wrappers that are not needed, and what is known of it."""
+
+    def __init__(self, env: Any, options: dict[str, Any], frame: Any = None, clip: bool = False) -> None:
+        made = _make(env, options)
+        self.frame, self.clip = frame, clip
+        self.env, self.limit = stripped(made)
+        spec = getattr(made, "spec", None)
+        self.name: str = spec.id if spec is not None else type(made.unwrapped).__name__
+        self.actions = numbered_actions(self.env.action_space, self.name)
+        self.view = view(self.env.observation_space, self.name)
+        self.stage: Stage | None = None
+
+    @property
+    def probed(self) -> int:
+        """How many steps it took to try the environment out."""
+        return 0 if self.stage is None else self.stage.steps
+
+    def mdp(
+        self,
+        *,
+        horizon: int | str | None,
+        reward_range: tuple[float, float] | str | None,
+        deterministic: bool | None,
+        restore: str,
+        functions: tuple[Callable[[Any], Any], Callable[[Any, Any], Any]] | None,
+        seed: int,
+    ) -> GymMDP | GymTable:
+        """The simulator, by the fastest way that proved faithful."""
+        steps = self._horizon(horizon)
+        stage = self.stage = Stage(self.env, self.actions, seed)
+        moments = reference(stage, self.name)
+        table = None if functions or restore not in ("auto", "table") else self._table(stage, steps)
+        if table is not None:
+            if deterministic and not (table.deterministic_transitions and table.deterministic_rewards):
+                raise BadInput(f"{self.name} is not deterministic: its transition table has several outcomes")
+            if not (reward_range in (None, "probe") or _inside(table.reward_range, reward_range)):
+                low, high = table.reward_range
+                span = f"the rewards of {self.name} go from {low:g} to {high:g}"
+                raise BadInput(f"{span}, not reward_range={reward_range}")
+            return table
+        if restore == "table":
+            raise BadInput(f"{self.name} has no transition table (env.P, env.s) that its steps follow")
+        way, constants, captured = self._way(stage, moments, restore, functions)
+        self._warn_where_states_look_alike(moments, [key for _, key in captured])
+        points = [self.view.point(moment.observation) for moment in moments]
+        return GymMDP(
+            self.env,
+            way,
+            self.actions,
+            self._framed(bounded(self._known_ends(), points)),
+            steps,
+            self._reward_range(reward_range, moments),
+            self._deterministic(deterministic, stage, way, moments, captured),
+            not stage.drew,
+            self._look(stage, moments),
+            constants,
+        )
+
+    def _known_ends(self) -> View:
+        """The view, with what is known of spaces without an end."""
+        bare = self.env.unwrapped
+        if not type(bare).__module__.startswith(OWN) or self.env.observation_space != bare.observation_space:
+            return self.view
+        low, high = list(self.view.low), list(self.view.high)
+        for coordinate, ends in KNOWN_RANGES.get(type(bare).__name__, {}).items():
+            low[coordinate], high[coordinate] = ends
+        return replace(self.view, low=tuple(low), high=tuple(high))
+
+    def _framed(self, found: View) -> View:
+        """The view with the frame that the user gave; points outside are moved into it where the user says so."""
+        if self.frame is not None:
+            found = framed(found, self.frame, self.name)
+        return replace(found, point=Clipping(found)) if self.clip else found
+
+    def _horizon(self, horizon: int | str | None) -> int | None:
+        if horizon == "limit":
+            return self.limit
+        if horizon is None:
+            return None
+        steps = whole("horizon", horizon, 1)
+        if self.limit is not None and steps > self.limit:
+            raise BadInput(f"horizon={steps} is longer than the time limit of {self.name}, {self.limit} steps")
+        return steps
+
+    def _table(self, stage: Stage, horizon: int | None) -> GymTable | None:
+        """The table, where there is one, nothing is wrapped around it, and steps follow it."""
+        env = self.env
+        if env is not env.unwrapped or not has_table(env) or getattr(env, "fickle_passenger", False):
+            return None
+        table = GymTable(env, horizon, self._framed(table_view(env, len(env.P))))
+        pairs = np.random.default_rng([stage.seed, 2]).permutation(len(env.P) * table.actions)[:PAIRS]
+        for number, pair in enumerate(pairs.tolist()):
+            state, action = divmod(pair, table.actions)
+            env.s = state
+            observation, reward, terminated, truncated = stage.step(env, 0, number, action)
+            expected = table.step(state, action, stage.generator(0, number + 1))
+            if expected != (reward, END if terminated or truncated else observation):
+                return None
+        return table
+
+    def _way(
+        self, stage: Stage, moments: Sequence[Moment], restore: str, functions: Any
+    ) -> tuple[Way, Constants, list[Any]]:
+        """The first way that proves faithful, what stayed as it was meanwhile, and what it captured."""
+        attributes = Known(self.env) if Known.fits(self.env) else Attributes()
+        ways: list[Way] = [Functions(*functions)] if functions else [attributes, Deepcopy()]
+        reasons = []
+        for way in ways:
+            if restore in ("auto", way.name) or functions:
+                try:
+                    constants = Constants(self.env)
+                    return way, constants, verify(stage, way, moments, constants)
+                except Unfaithful as reason:
+                    reasons.append(f"{way.name}: {str(reason)[:300]}")
+        hint = "" if functions else "; give get_state(env) and set_state(env, state)"
+        raise BadInput(f"{self.name} cannot be restored ({'; '.join(reasons)}){hint}")
+
+    def _deterministic(
+        self, given: bool | None, stage: Stage, way: Way, moments: Sequence[Moment], captured: Sequence[Any]
+    ) -> bool:
+        """Whether nothing is random: as given, where that can be, or as far as random episodes could tell."""
+        rounded = isinstance(way, Functions) and not way.exact
+        if rounded:
+            warnings.warn(
+                f"set_state restores {self.name} up to rounding only, so that steps from one state are not quite the "
+                "same each time: restore all that the next step depends on (of MuJoCo, mjSTATE_INTEGRATION)",
+                stacklevel=4,
+            )
+        if given is None:
+            return not (stage.drew or stage.randomness.seeded or rounded)
+        if given and rounded:
+            raise BadInput(f"{self.name} is not deterministic: it is restored up to rounding only")
+        if given and stage.drew and (difference := resampled(stage, way, moments, captured)):
+            raise BadInput(f"{self.name} is not deterministic: {difference}")
+        return bool(given)
+
+    def _look(self, stage: Stage, moments: Sequence[Moment]) -> Callable[[Any], Any] | None:
+        """How to ask the environment what it showed last, where one of the usual ways agrees with the reference."""
+        for look in (_get_obs, _get_ob, _state):
+            try:
+                if all(same(look(self.env), moment.observation) for moment in stage.replay(moments)):
+                    return look
+            except (AttributeError, TypeError, ValueError):
+                continue
+        return None
+
+    def _reward_range(self, given: tuple[float, float] | str | None, moments: Sequence[Moment]) -> tuple[float, float]:
+        rewards = [moment.result[1] for moment in moments]
+        if given == "probe":
+            return min(rewards), max(rewards)
+        if given is not None:
+            return given  # type: ignore[return-value]  # checked by Problem
+        kind = type(self.env)
+        if self.env is self.env.unwrapped and kind.__module__.startswith(OWN):
+            found = KNOWN_REWARDS.get(kind.__name__)
+            if found is not None and not getattr(self.env, "_sutton_barto_reward", False):
+                return found
+        raise BadInput(
+            f"the range of the rewards of {self.name} is not known: give reward_range=(low, high); "
+            f"random episodes saw {min(rewards):g} to {max(rewards):g} (reward_range='probe' takes that)"
+        )
+
+    def _warn_where_states_look_alike(self, moments: Sequence[Moment], keys: Sequence[Any]) -> None:
+        first: dict[bytes, Any] = {}
+        for moment, key in zip(moments, keys, strict=True):
+            if key is None:
+                continue
+            if first.setdefault(self.view.point(moment.observation).tobytes(), key) != key:
+                warnings.warn(
+                    f"the observation of {self.name} is not its state: {moment.observation} was seen in different "
+                    "states; plans use the whole state, features only what is observed",
+                    stacklevel=4,
+                )
+                return
+
+
+def stripped(env: Any) -> tuple[Any, int | None]:
+    """The environment without neutral wrappers, and its time limit."""
+    stack = layers(env)
+    limits = [layer._max_episode_steps for layer in stack if isinstance(layer, wrappers.TimeLimit)]
+    for layer in stack:
+        if isinstance(layer, wrappers.Autoreset):
+            raise BadInput(f"{env} resets itself at the end of an episode (Autoreset), which hides the end: unwrap it")
+    kept = [layer for layer in stack if type(layer).__name__ not in NEUTRAL or layer is env.unwrapped]
+    if len(kept) < len(stack) and len(kept) > 1:  # what is left is linked anew, in copies of the wrappers
+        relinked = [copy.copy(layer) for layer in kept[:-1]]
+        for layer, inner in zip(relinked, [*relinked[1:], kept[-1]], strict=True):
+            layer.env = inner
+        kept = [*relinked, kept[-1]]
+    return kept[0], min(limits, default=None)
+
+
+def _make(env: Any, options: dict[str, Any]) -> Any:
+    """An environment of our own."""
+    if isinstance(env, str):
+        return _by_id(env, options)
+    if options:
+        raise BadInput(f"options for gymnasium.make ({', '.join(options)}) go with an id, not with {env!r}")
+    if isinstance(env, gymnasium.Env):
+        return _copied(env)
+    if not callable(env):
+        raise BadInput(f"expected a Gymnasium id, an environment, or a function that makes one, got {env!r}")
+    try:
+        made = env()
+    except Exception as error:
+        raise BadInput(f"the function that makes the environment raised {type(error).__name__}: {error}") from error
+    if not isinstance(made, gymnasium.Env):
+        raise BadInput(f"the function must give a gymnasium.Env, got {type(made).__name__}")
+    return made
+
+
+def _by_id(name: str, options: dict[str, Any]) -> Any:
+    if name.partition(":")[2] == "" and name not in gymnasium.registry:
+        raise BadInput(f"Gymnasium has no environment {name!r}; {suggestion(name, gymnasium.registry)}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of versions that are out of date
+            return gymnasium.make(name, **options)
+    except Exception as error:
+        raise BadInput(f"gymnasium.make({name!r}) failed: {str(error).splitlines()[0]}") from error
+
+
+def _copied(env: Any) -> Any:
+    """A copy: what EzPickle copies is made anew from its arguments, which the spec does as well."""
+    try:
+        if env.spec is not None and isinstance(env.unwrapped, gymnasium.utils.EzPickle):
+            return gymnasium.make(env.spec)
+        return copy.deepcopy(env)
+    except Exception as error:
+        raise BadInput(f"{env} cannot be copied ({error}): give a function that makes it") from error
+
+
+def _inside(found: tuple[float, float], given: Any) -> bool:
+    return bool(given[0] <= found[0] and found[1] <= given[1])
+
+
+def _get_obs(env: Any) -> Any:
+    return env._get_obs()
+
+
+def _get_ob(env: Any) -> Any:
+    return env._get_ob()
+
+
+def _state(env: Any) -> Any:
+    return np.array(env.state, dtype=env.observation_space.dtype)

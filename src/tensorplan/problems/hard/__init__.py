@@ -1,0 +1,1 @@
+"""The MDPs of lower bounds."""

@@ -1,0 +1,54 @@
+"""Finite MDPs with features that miss v* by a little: the parameter that fits best, and by how much it misses.
+
+    η = min_θ max_s |v*(s) - <φ(s), θ>|
+
+over all states of all stages (:mod:`tensorplan.features.misfit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tensorplan.core import Array, Problem
+from tensorplan.features import Frame, build
+from tensorplan.features.misfit import Fitter
+from tensorplan.problems.random.featurize import SLACK, featurize, realizing
+from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
+
+
+def featured(
+    mdp: TabularMDP, features: str, frame: Frame, point: Callable[[int, int], Array], *, discount: float, name: str
+) -> Problem:
+    """The MDP with features by name: ``"realizing"`` (d = 5), ``"realizing3"``, or a spec such as ``"poly2"``.
+
+    ``point(state, stage)`` is where a state lies in the frame, for specs (see :mod:`tensorplan.features`).
+    """
+    if (d := realizing(features)) is not None:
+        return featurize(mdp, d, discount=discount, name=name)
+    phi = build(features, frame)
+    stages = range(mdp.horizon or 1)
+    tables = [np.array([phi(point(state, stage), stage) for state in mdp.states(stage)]) for stage in stages]
+    return fitted(mdp, tables, discount=discount, name=name)
+
+
+def fitted(mdp: TabularMDP, tables: Sequence[Array], *, discount: float, name: str) -> Problem:
+    """The MDP with φ_v read off tables, (S, d) for each stage: θ* is the best fit to v*, η what it misses by.
+
+    The features are divided by one number so that the largest norm is 1.
+    """
+    solution = solve_tabular(mdp, discount)
+    largest = max(float(np.linalg.norm(table, axis=1).max()) for table in tables)
+    phi = [table / largest for table in tables]
+    best = Fitter(np.concatenate(phi), np.concatenate(solution.v[: len(phi)])).best()
+    return Problem(
+        mdp,
+        lambda state, stage: phi[stage][mdp.index(state, stage)],
+        bound=SLACK * (float(np.linalg.norm(best.theta)) or 1.0),
+        name=name,
+        solution=solution,
+        theta=best.theta,
+        eta=best.upper,
+        discount=discount,
+    )

@@ -1,0 +1,1 @@
+"""MDPs made of MDPs."""

@@ -1,0 +1,1 @@
+"""Many runs, kept in a store that survives."""

@@ -1,0 +1,90 @@
+"""Units on a Ray cluster (the extra ``ray``): one that is running, by its address, or one that is started here.
+
+There is one Ray actor per slot, and each does its units as :mod:`tensorplan.sweeps.engines` does, in a process of its
+own that it watches: limits, crashes and results are the same as without Ray.  An actor that is lost, with its machine
+or alone, is replaced, and its unit has failed.  All machines of the cluster must have this package installed.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from tensorplan.core.errors import TensorplanError
+from tensorplan.core.specs import whole
+from tensorplan.parallel.clusters import connect
+from tensorplan.sweeps.engines import LocalEngine, Work
+from tensorplan.sweeps.suite import Unit
+from tensorplan.sweeps.unit import Facts, Result, failure, play
+
+
+class RayEngine:
+    """Actors of a Ray cluster; ``timeout`` in seconds and ``memory`` in MB bound every unit."""
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        address: str | None = None,
+        timeout: float | None = None,
+        memory: float | None = None,
+        work: Work = play,
+    ) -> None:
+        if workers is not None:
+            workers = whole("workers", workers, 1)
+        self._ray, self._started = connect(address, workers)
+        there = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        self.slots = there if workers is None else min(workers, there)
+        self._limits = {"timeout": timeout, "memory": memory, "work": work}
+        self._idle: list[Any] = []
+        self._busy: dict[Any, tuple[Unit, Any]] = {}
+
+    def submit(self, unit: Unit) -> None:
+        """Take on a unit; a slot must be free."""
+        actor = self._idle.pop() if self._idle else self._ray.remote(num_cpus=1)(_Keeper).remote(self._limits)
+        self._busy[actor.do.remote(unit)] = unit, actor
+
+    def wait(self, seconds: float) -> list[tuple[Unit, Result]]:
+        """What was finished, after at most so many seconds; may be nothing."""
+        ready, _ = self._ray.wait(list(self._busy), num_returns=1, timeout=seconds)
+        over: list[tuple[Unit, Result]] = []
+        for reference in ready:
+            unit, actor = self._busy.pop(reference)
+            try:
+                over.append((unit, self._ray.get(reference)))
+                self._idle.append(actor)
+            except self._ray.exceptions.RayTaskError as error:  # not the unit's fault: its process did not start
+                raise TensorplanError(f"a Ray actor cannot work: {error.cause}") from None
+            except self._ray.exceptions.RayError as error:
+                self._drop(actor)
+                if getattr(error, "actor_init_failed", False):  # is this package on that machine?
+                    raise TensorplanError(f"a Ray actor cannot start: {str(error).splitlines()[-1]}") from None
+                lost = f"its Ray actor was lost ({type(error).__name__})"
+                over.append((unit, failure(unit, "failed", lost, Facts())))
+        return over
+
+    def close(self) -> None:
+        """End the actors, and the cluster if it was started here."""
+        for actor in [*self._idle, *(actor for _, actor in self._busy.values())]:
+            self._drop(actor)
+        self._idle, self._busy = [], {}
+        if self._started:
+            self._ray.shutdown()
+
+    def _drop(self, actor: Any) -> None:
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.kill(actor)
+
+
+class _Keeper:
+    """Does one unit at a time; lives in an actor."""
+
+    def __init__(self, limits: dict[str, Any]) -> None:
+        self.engine = LocalEngine(1, **limits)
+
+    def do(self, unit: Unit) -> Result:
+        """The result of a unit."""
+        self.engine.submit(unit)
+        while not (over := self.engine.wait(60.0)):
+            pass
+        return over[0][1]

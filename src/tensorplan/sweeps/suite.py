@@ -1,0 +1,330 @@
+"""Sweeps as data: problems × planners × seeds, with grids of parameters, in a YAML file.
+
+At its simplest three lines:
+
+    problems: [hanoi/3, layered/2x4]
+    planners: [tensorplan, uct]
+    seeds: 6
+
+A problem or planner may have parameters, and a list among them stands for each of its entries in turn (a grid):
+
+    planners:
+      - uct: {simulations: [100, 1000], exploration: [0.5, 1.0]}
+      - tensorplan: {delta: 0.1}
+
+``seeds`` is how many, counted from 0, or a list of them.  The options are the other fields of :class:`Suite`.
+
+A :class:`Unit` is one planner on one instance with one seed.  Its id is a hash of all that determines what comes out:
+names, every parameter (those left at their defaults too), seed, episodes, budget; so a suite that grows finds again
+what is done.  The limits on time and memory are not part of it, nor is the version of the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, asdict, dataclass, fields
+from functools import cached_property, lru_cache, wraps
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tensorplan.core.errors import BadInput, shown
+from tensorplan.core.specs import call, literal, lookup, number, parse, suggestion, truth, whole
+from tensorplan.loop import MAX_STEPS
+from tensorplan.planners.registry import PLANNERS, make_planner
+from tensorplan.problems.catalog import CATALOG
+
+LIMIT = 1_000_000
+"""The largest number of units of a suite."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One planner on one instance."""
+
+    problem: str
+    planner: str
+    seed: int
+    episodes: int = 1
+    budget: int | None = None
+    max_steps: int = MAX_STEPS
+    trace: bool = False
+
+    @cached_property
+    def id(self) -> str:
+        """SHA-256 of all that determines the result, as hexadecimal digits."""
+        content = asdict(self) | {"problem": _problem(self.problem), "planner": _planner(self.planner)}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What a sweep runs; names are normalised, so that one thing has one name."""
+
+    problems: tuple[str, ...]
+    planners: tuple[str, ...]
+    seeds: tuple[int, ...]
+    _: KW_ONLY
+    episodes: int = 1
+    """Of each unit; a planner that learns keeps what it learned from one to the next."""
+    budget: int | None = None
+    """Queries of an episode."""
+    max_steps: int = MAX_STEPS
+    """Of an episode without a horizon."""
+    trace: bool = False
+    """Whether planners that can keep a trace do so."""
+    timeout: float | None = None
+    """Seconds that a unit may take."""
+    memory: float | None = None
+    """MB (10^6 bytes) of resident memory that the process of a unit and those that it starts may have together, the 150
+    or so of Python included."""
+    retries: int = 0
+    """How often a unit that failed is tried again."""
+
+    def __post_init__(self) -> None:
+        fix: dict[str, Any] = {
+            "problems": tuple(dict.fromkeys(map(normal_problem, self.problems))),
+            "planners": tuple(dict.fromkeys(map(normal_planner, self.planners))),
+            "seeds": tuple(dict.fromkeys(whole("seeds", seed, 0) for seed in self.seeds)),
+            "episodes": whole("episodes", self.episodes, 1),
+            "budget": None if self.budget is None else whole("budget", self.budget, 0),
+            "max_steps": whole("max_steps", self.max_steps, 1),
+            "trace": truth("trace", self.trace),
+            "timeout": None if self.timeout is None else _positive("timeout", self.timeout),
+            "memory": None if self.memory is None else _positive("memory", self.memory),
+            "retries": whole("retries", self.retries, 0),
+        }
+        for name, value in fix.items():
+            if value == ():
+                raise BadInput(f"{name} must name at least one")
+            object.__setattr__(self, name, value)
+        count = len(self.problems) * len(self.planners) * len(self.seeds)
+        if count > LIMIT:
+            raise BadInput(f"seeds, problems and planners make {count:,} units; a suite has at most {LIMIT:,}")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Suite:
+        """The suite in a YAML file, or BadInput with the file, the line and what is wrong there."""
+        return _File(Path(path)).suite()
+
+    def units(self) -> list[Unit]:
+        """All units, each once: problem by problem, planner by planner, seed by seed."""
+        return list(self._units)
+
+    @cached_property
+    def _units(self) -> tuple[Unit, ...]:
+        found: dict[str, Unit] = {}
+        for problem, planner, seed in itertools.product(self.problems, self.planners, self.seeds):
+            unit = Unit(problem, planner, seed, self.episodes, self.budget, self.max_steps, self.trace)
+            found.setdefault(unit.id, unit)
+        return tuple(found.values())
+
+    def as_json(self) -> str:
+        """The suite as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Suite:
+        """The suite that the text stands for."""
+        return cls(**json.loads(text))
+
+
+def _positive(name: str, value: Any) -> float:
+    if number(name, value, 0.0) > 0:
+        return float(value)
+    raise BadInput(f"{name} must be positive, got {value!r}")
+
+
+# ------------------------------------------------------------------------------------------------- names
+
+
+def normal_problem(spec: str) -> str:
+    """The spec of a problem with its parameters in order; BadInput for a name or parameter that there is not."""
+    _problem(spec)
+    return _normal(spec)
+
+
+def normal_planner(spec: str) -> str:
+    """The spec of a planner with its parameters in order; BadInput where the planner cannot be made."""
+    make_planner(spec)
+    return _normal(spec)
+
+
+def spell(value: Any) -> str:
+    """A parameter as it is written in a spec."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(_whole_if_equal(value))
+
+
+def _normal(spec: str) -> str:
+    name, size, params = parse(spec)
+    head = f"{name}/{size}" if size else name
+    return ":".join([head, *(f"{key}={spell(params[key])}" for key in sorted(params))])
+
+
+def _whole_if_equal(value: Any) -> Any:
+    """500 for 500.0: they mean the same."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@lru_cache(maxsize=10_000)
+def _problem(spec: str) -> dict[str, Any]:
+    """Everything that determines a problem but the seed that draws it, where the spec gives none."""
+    name, *_ = parse(spec)
+    entry = lookup("problem", name, CATALOG)
+    params = entry.parameters(spec)
+    complete = _complete(name, entry.build, params)
+    if "seed" not in params:
+        complete.pop("seed", None)
+    return {"name": name, "parameters": complete}
+
+
+@lru_cache(maxsize=10_000)
+def _planner(spec: str) -> dict[str, Any]:
+    """Everything that determines a planner."""
+    name, _, options = parse(spec)
+    complete = _complete(name, lookup("planner", name, PLANNERS), options)
+    complete.pop("callback", None)
+    return {"name": name, "parameters": complete}
+
+
+def _complete(name: str, build: Callable[..., Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with the defaults of those not given, checked as :func:`tensorplan.core.specs.call` does."""
+
+    @wraps(build, updated=())
+    def given(**params: Any) -> dict[str, Any]:
+        return params
+
+    takes = inspect.signature(build).parameters
+    defaults = {key: p.default for key, p in takes.items() if p.kind is not p.VAR_KEYWORD}
+    return {key: _whole_if_equal(value) for key, value in (defaults | call(name, given, params)).items()}
+
+
+# ------------------------------------------------------------------------------------------------- the file
+
+
+class _File:
+    """A YAML file while it is read: the nodes know their lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.loader = yaml.SafeLoader(path.read_bytes())
+            self.root = self.loader.get_single_node()
+        except OSError as error:
+            raise BadInput(f"cannot read the suite {str(path)!r}: {error.strerror}") from None
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            raise self._error(mark, f"this is not YAML: {error.problem or error.context}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise BadInput(f"{path}: this is not YAML: {' '.join(str(error).split())}") from None
+        except RecursionError:
+            raise BadInput(f"{path}: this is not a suite: its lists are nested too deeply") from None
+
+    def suite(self) -> Suite:
+        names = [f.name for f in fields(Suite) if f.name != "_"]
+        if not isinstance(self.root, yaml.MappingNode):
+            mark = None if self.root is None else self.root.start_mark
+            raise self._error(mark, f"a suite is a list of 'key: value', with the keys {', '.join(names)}")
+        keys: dict[str, yaml.Node] = {}
+        given: dict[str, Any] = {}
+        for key, node in self._pairs(self.root):
+            if key.value not in names:
+                raise self._error(key.start_mark, f"unknown key {key.value!r}; {suggestion(key.value, names)}")
+            keys[key.value] = key
+            if key.value == "problems":
+                given["problems"] = tuple(self._specs(node, normal_problem))
+            elif key.value == "planners":
+                given["planners"] = tuple(self._specs(node, normal_planner))
+            else:
+                given[key.value] = self._value(node)
+        for name in ("problems", "planners", "seeds"):
+            if name not in given:
+                raise BadInput(f"{self.path}: {name!r} is missing")
+        try:
+            given["seeds"] = _seeds(given["seeds"])
+            return Suite(**given)
+        except BadInput as error:
+            raise self._error(self._place(error, keys, self.root), str(error)) from None
+
+    def _specs(self, node: yaml.Node, normal: Callable[[str], str]) -> Iterator[str]:
+        """The specs that a node stands for: a name, a name with parameters, or a list of such."""
+        for entry in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if isinstance(entry, yaml.ScalarNode):
+                yield self._checked(entry.value, normal, entry, {})
+            elif isinstance(entry, yaml.MappingNode):
+                for name, params in self._pairs(entry):
+                    yield from self._grid(name, params, normal)
+            else:
+                raise self._error(entry.start_mark, "expected a name, or a name with parameters")
+
+    def _grid(self, name: yaml.ScalarNode, params: yaml.Node, normal: Callable[[str], str]) -> Iterator[str]:
+        """One spec for every combination of the listed values."""
+        keys: dict[str, yaml.Node] = {}
+        axes: list[list[str]] = []
+        if isinstance(params, yaml.MappingNode):
+            for key, node in self._pairs(params):
+                keys[key.value] = key
+                value = self._value(node)
+                values = value if isinstance(value, list) else [value]
+                if not values or not all(x is None or isinstance(x, str | int | float) for x in values):
+                    sentence = f"{key.value} must be a number, a word, or a list of them, got {value!r}"
+                    raise self._error(key.start_mark, sentence)
+                axes.append([f"{key.value}={spell(literal(x) if isinstance(x, str) else x)}" for x in values])
+        elif not (isinstance(params, yaml.ScalarNode) and self._value(params) is None):
+            raise self._error(params.start_mark, f"expected the parameters of {name.value!r} as {{key: value}}")
+        for combination in itertools.product(*axes):
+            yield self._checked(":".join([name.value, *combination]), normal, name, keys)
+
+    def _checked(self, spec: str, normal: Callable[[str], str], node: yaml.Node, keys: Mapping[str, yaml.Node]) -> str:
+        try:
+            return normal(spec)
+        except BadInput as error:
+            raise self._error(self._place(error, keys, node), str(error)) from None
+
+    def _pairs(self, node: yaml.MappingNode) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+        seen: set[str] = set()
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self._error(key.start_mark, "expected a name in front of the colon")
+            if key.value in seen:
+                raise self._error(key.start_mark, f"{key.value!r} stands here a second time")
+            seen.add(key.value)
+            yield key, value
+
+    def _value(self, node: yaml.Node) -> Any:
+        try:
+            value = self.loader.construct_object(node, deep=True)
+        except yaml.MarkedYAMLError as error:
+            raise self._error(node.start_mark, f"this cannot be read: {error.problem}") from None
+        except (ValueError, KeyError, AttributeError):  # PyYAML's own: a day with 25 hours, an int of 5,000 digits
+            raise self._error(node.start_mark, f"cannot read {_text(node)} as a number or a date") from None
+        return literal(value) if isinstance(value, str) else value
+
+    @staticmethod
+    def _place(error: BadInput, keys: Mapping[str, yaml.Node], other: yaml.Node) -> Any:
+        """Where the key stands that an error speaks of."""
+        words = re.findall(r"[\w-]+", str(error))
+        return next((keys[word] for word in words if word in keys), other).start_mark
+
+    def _error(self, mark: Any, sentence: str) -> BadInput:
+        line = "" if mark is None else f", line {mark.line + 1}"
+        return BadInput(f"{self.path}{line}: {sentence}")
+
+
+def _text(node: yaml.Node) -> str:
+    """What stands there, where that is one thing."""
+    return shown(node.value) if isinstance(node, yaml.ScalarNode) else "an entry of this list"
+
+
+def _seeds(value: Any) -> Iterable[int]:
+    if isinstance(value, list):
+        return [whole("seeds", seed, 0) for seed in value]
+    return range(whole("seeds", value, 1, LIMIT))

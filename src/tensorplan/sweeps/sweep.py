@@ -1,0 +1,137 @@
+"""Sweeps that survive: every finished unit is on the disk before the next one is begun in its place.
+
+Kill the process at any moment, by SIGKILL or a power cut: ``resume=True`` does what is left, and nothing twice.  A
+unit counts as finished when it is done, or when it has failed once more often than ``retries``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tensorplan.core.errors import BadInput
+from tensorplan.core.specs import one_of
+from tensorplan.sweeps.engines import Engine, LocalEngine
+from tensorplan.sweeps.store import RunRow, Store, lock
+from tensorplan.sweeps.suite import Suite, Unit
+
+ENGINES = ("local", "ray")
+BREATH = 0.5
+"""Seconds after which the progress is told again though nothing was finished."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is."""
+
+    done: int
+    """Units that are finished, failures included."""
+    total: int
+    failures: int
+    rate: float
+    """Units finished per second, by this process."""
+    remaining: float | None
+    """Seconds, at that rate; None before the first unit is finished."""
+    rows: Sequence[RunRow]
+    """What there is so far, in the order of finishing; it goes on growing."""
+
+
+def sweep(
+    suite: Suite,
+    out: str | Path,
+    *,
+    engine: str | Engine = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    resume: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Store:
+    """Do all units of the suite and keep what came of them in the folder ``out``.
+
+    ``engine``: ``"local"``, processes of this machine, ``"ray"``, those of a Ray cluster, at ``address`` or started
+    here, or an engine of your own.  ``workers``: how many units at a time; as many as processors where not given.
+    ``resume``: go on with what is in the folder; without, a folder with runs is refused.  ``progress`` is called after
+    every unit and twice a second.  Ctrl-C ends the sweep with what is finished, and ``stopped == "interrupted"``.
+    """
+    out = Path(out)
+    with lock(out):
+        store = Store.create(out, suite, grow=resume)
+        try:
+            crew = _engine(engine, workers, address, suite)
+            with closing(crew):
+                _Sweep(suite, store, crew, progress).run()
+        except KeyboardInterrupt:
+            store.stopped = "interrupted"
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+
+def _engine(engine: str | Engine, workers: int | None, address: str | None, suite: Suite) -> Engine:
+    if not isinstance(engine, str):
+        return engine
+    if one_of("engine", engine, ENGINES) == "local":
+        if address is not None:
+            raise BadInput(f"the address {address!r} is that of a Ray cluster, and the engine is 'local'")
+        return LocalEngine(workers, timeout=suite.timeout, memory=suite.memory)
+    from tensorplan.sweeps.engine_ray import RayEngine
+
+    return RayEngine(workers, address=address, timeout=suite.timeout, memory=suite.memory)
+
+
+class _Sweep:
+    """A sweep under way."""
+
+    def __init__(self, suite: Suite, store: Store, engine: Engine, progress: Callable[[Progress], None] | None) -> None:
+        self.store, self.engine, self.progress = store, engine, progress
+        self.retries = suite.retries
+        units, found = suite.units(), store.found()
+        self.total = len(units)
+        self.attempts = {unit.id: found[unit.id].attempts for unit in units if unit.id in found}
+        self.rows = [found[unit.id] for unit in units if unit.id in found and self._final(found[unit.id])]
+        final = {row.id for row in self.rows}
+        self.todo = deque(unit for unit in units if unit.id not in final)
+        self.failures = sum(not row.done for row in self.rows)
+        self.before = len(self.rows)
+        self.began = time.monotonic()
+
+    def run(self) -> None:
+        """Until all is finished."""
+        self._tell()
+        busy = 0
+        while self.todo or busy:
+            while self.todo and busy < self.engine.slots:
+                self.engine.submit(self.todo.popleft())
+                busy += 1
+            for unit, (row, trace) in self.engine.wait(BREATH):
+                busy -= 1
+                if trace is not None and row.trace is not None:
+                    self.store.write_trace(row.trace, trace)
+                self._finish(unit, row)
+            self._tell()
+
+    def _finish(self, unit: Unit, row: RunRow) -> None:
+        """Write the row down; try again what may be."""
+        self.attempts[unit.id] = self.attempts.get(unit.id, 0) + 1
+        row = replace(row, attempts=self.attempts[unit.id])
+        self.store.add(row)
+        if self._final(row):
+            self.rows.append(row)
+            self.failures += not row.done
+        else:
+            self.todo.append(unit)
+
+    def _final(self, row: RunRow) -> bool:
+        return row.done or row.attempts > self.retries
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            done = len(self.rows)
+            rate = (done - self.before) / max(time.monotonic() - self.began, 1e-9)
+            left = (self.total - done) / rate if rate else None
+            self.progress(Progress(done, self.total, self.failures, rate, left, self.rows))

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+import tensorplan as tp
+from tensorplan.judge import compare as module
+
+
+def test_all_planners_meet_the_same_instances():
+    result = tp.compare("layered/2x3:states=20:horizon=4", ["oracle", "random", "uct:simulations=50"], seeds=4)
+    assert len(result.rows) == 12
+    optimal = {(r.seed, r.optimal) for r in result.rows}
+    assert len(optimal) == 4  # one instance per seed, and they differ
+    by_name = {s.planner: s for s in result.summaries}
+    assert by_name["oracle"].regret.mean == pytest.approx(0.0, abs=1e-12)
+    assert by_name["random"].regret.mean > by_name["uct:simulations=50"].regret.mean >= -1e-12
+    for row in result.rows:
+        assert row.regret == pytest.approx(row.optimal - row.total_reward)
+
+
+def test_a_refusal_keeps_the_rows_before_it():
+    result = tp.compare("hanoi/3", ["oracle", "sparse-sampling"], seeds=2)
+    assert [r.planner for r in result.rows] == ["oracle"]
+    assert "needs a horizon or a depth" in result.stopped
+    assert isinstance(result.error, tp.Refused)
+
+
+def test_ctrl_c_keeps_the_rows_before_it(monkeypatch):
+    runs = iter(range(100))
+
+    def interrupted(*args, **kwargs):
+        if next(runs) == 3:
+            return tp.Run("p", "q", 0, (tp.Episode(0, (), (), (), "interrupted", 0.0),))
+        return tp.run(*args, **kwargs)
+
+    monkeypatch.setattr(module, "run", interrupted)
+    result = tp.compare("hanoi/2", ["oracle", "random"], seeds=3)
+    assert result.stopped == "interrupted"
+    assert len(result.rows) == 3
+
+
+class Long:
+    """Too long for its states to be listed on the side; one step of a planner is enough to end it."""
+
+    horizon, actions = None, 2
+    reward_range = (-1.0, 0.0)
+    deterministic_transitions = deterministic_rewards = True
+
+    def start(self, rng):
+        return 0
+
+    def step(self, state, action, rng):
+        return -1.0, tp.END if action or state == 12_000 else state + 1
+
+
+def test_rows_without_regret_say_why_once(monkeypatch):
+    def instance(name, seed):
+        return tp.Problem(Long(), lambda state, stage: np.ones(1), bound=1.0, name=name)
+
+    monkeypatch.setattr(module, "instance", instance)
+    result = tp.compare("long", ["random", "uct:simulations=2"], seeds=2)
+    assert [row.regret for row in result.rows] == [None] * 4
+    assert [row.unmetered for row in result.rows] == [20_000] * 4
+    (note,) = result.notes
+    assert note.startswith("v* of problem 'long' is not known: its states could not be listed within 20,000 steps")
+    assert result.as_json()["notes"] == [note]
+    result = tp.compare("long", ["oracle", "random"], seeds=1)
+    assert (result.rows[0].regret, result.notes) == (0.0, ())  # the oracle was asked for v*, and now it is known
+    assert result.rows[1].regret is not None
+
+
+def test_unknown_names_are_found_before_anything_runs():
+    with pytest.raises(tp.BadInput, match="unknown planner"):
+        tp.compare("hanoi/2", ["oracle", "magic"])
+    with pytest.raises(tp.BadInput, match="name at least one planner"):
+        tp.compare("hanoi/2", [])
