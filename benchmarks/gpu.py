@@ -13,8 +13,8 @@ from statistics import mean
 import numpy as np
 
 from benchmarks.game import against_roofline, duel, warm_race
+from benchmarks.gpu_guessing import EACH, THREADS, Device, kernel, load, search_on_gpu
 from tensorplan.game import AbstractGame, Blind
-from tensorplan.game.gpu import EACH, THREADS, Device, kernel, load, search_on_gpu
 from tensorplan.game.packed import pack, word_count
 
 SIZES = (64, 96, 128)

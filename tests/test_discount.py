@@ -127,7 +127,7 @@ class Circle:
 
 @pytest.mark.parametrize("planner", [tp.OCP(), tp.SpanPlanner(), tp.ConfidentLSPI(), tp.TensorPlanQ(), tp.BiLinUCB()])
 def test_who_knows_no_discount_says_so(planner):
-    problem = tp.featurize(table(5, horizon=3, certain=True), 3, features="vq", discount=GAMMA)
+    problem = tp.featurize(table(5, horizon=3, certain=True), 3, kind="vq", discount=GAMMA)
     with pytest.raises(tp.Refused, match=r"is for undiscounted problems, and problem 'tabular' has the discount 0\.9"):
         tp.run(problem, planner)
 

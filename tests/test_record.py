@@ -7,7 +7,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE, TESTS = ROOT / "src" / "tensorplan", ROOT / "tests"
 LINES = (ROOT / "docs" / "paper_map.md").read_text(encoding="utf-8").splitlines()
 TEST = re.compile(r"(?P<file>[\w/]*test_\w+\.py)?(?:::(?P<name>\w+))?")
-CODE = re.compile(r"(?P<module>[a-z_]+/\w+)(?:\.(?P<name>\w+))?(?:\.py)?(?:\(.*\))?")
+CODE = re.compile(r"(?P<module>[a-z_]+(?:/\w+)+)(?:\.(?P<name>\w+))?(?:\.py)?(?:\(.*\))?")
 
 
 def mentions(pattern):

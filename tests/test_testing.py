@@ -16,11 +16,11 @@ def test_the_whole_catalog_keeps_the_contract(name):
 @pytest.mark.parametrize(
     "spec",
     [
-        "layered/3x5:features=vq",
-        "layered/3x5:features=q:eta=0.2",
+        "layered/3x5:kind=vq",
+        "layered/3x5:kind=q:eta=0.2",
         "layered/2x4:states=1000000000000:horizon=20",
         "layered-stochastic/3x4:procedural=true:states=1000000000000",
-        "layered-stochastic/3x4:features=vq:eta=0.1",
+        "layered-stochastic/3x4:kind=vq:eta=0.1",
     ],
 )
 def test_variants_of_the_catalog_keep_the_contract(spec):
@@ -39,7 +39,7 @@ def test_the_strategy_respects_determinism(mdp):
 
 
 def broken(**changes):
-    task = tp.make("layered/2x3:states=4:horizon=3:features=vq")
+    task = tp.make("layered/2x3:states=4:horizon=3:kind=vq")
     fields = {"phi_v": task.phi_v, "phi_q": task.phi_q, "bound": task.bound, "theta": task.theta}
     return tp.Problem(task.mdp, solution=task.solution, **(fields | changes))
 

@@ -20,7 +20,8 @@ _WHERE = {
     "tensorplan.problems.random.featurize": "featurize",
     "tensorplan.problems.catalog": "make",
     "tensorplan.problems.gym.convert": "from_gym",
-    "tensorplan.planners.baselines.yardsticks": "Oracle RandomPlanner",
+    "tensorplan.planners.baselines.oracle": "Oracle",
+    "tensorplan.planners.baselines.random": "RandomPlanner",
     "tensorplan.planners.baselines.sparse_sampling": "SparseSampling",
     "tensorplan.planners.baselines.uct": "UCT",
     "tensorplan.planners.linear_q.ocp": "OCP",
@@ -95,11 +96,11 @@ if TYPE_CHECKING:
     from tensorplan.judge.verdict import judge as judge
     from tensorplan.loop import run as run
     from tensorplan.planners.baselines.confident_lspi import ConfidentLSPI as ConfidentLSPI
+    from tensorplan.planners.baselines.oracle import Oracle as Oracle
+    from tensorplan.planners.baselines.random import RandomPlanner as RandomPlanner
     from tensorplan.planners.baselines.root_search import RootSearch as RootSearch
     from tensorplan.planners.baselines.sparse_sampling import SparseSampling as SparseSampling
     from tensorplan.planners.baselines.uct import UCT as UCT
-    from tensorplan.planners.baselines.yardsticks import Oracle as Oracle
-    from tensorplan.planners.baselines.yardsticks import RandomPlanner as RandomPlanner
     from tensorplan.planners.bilin_ucb.config import BiLinUCB as BiLinUCB
     from tensorplan.planners.linear_q.ocp import OCP as OCP
     from tensorplan.planners.linear_q.span import SpanPlanner as SpanPlanner

@@ -148,7 +148,7 @@ def _small_problem() -> Problem:
     rng = np.random.default_rng(0)
     weights = rng.dirichlet(np.ones(3), (3, 2))
     mdp = TabularMDP(weights, rng.random((3, 2)), horizon=3, noise=True)
-    return featurize(mdp, 3, features="vq", name="small")
+    return featurize(mdp, 3, kind="vq", name="small")
 
 
 def tabular_mdps(
@@ -191,7 +191,7 @@ def problems(max_dimension: int = 5, **limits: Any) -> SearchStrategy[Problem]:
         featurize,
         tabular_mdps(**limits),
         st.integers(2, max_dimension),
-        features=st.sampled_from(["v", "q", "vq"]),
+        kind=st.sampled_from(["v", "q", "vq"]),
         seed=st.integers(0, 2**32 - 1),
         name=st.just("random"),
     )

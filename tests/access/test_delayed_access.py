@@ -12,7 +12,7 @@ from tensorplan.access.delayed import DelayedAccess, DelayedNode
 from tensorplan.access.local import LocalNode
 from tensorplan.problems.transforms.delayed import Pair, delayed
 
-EXACT = "layered/3x4:states=6:horizon=4:features=q"
+EXACT = "layered/3x4:states=6:horizon=4:kind=q"
 NOISY = EXACT + ":noise=true"
 
 
@@ -130,7 +130,7 @@ def returns(task, index):
 
 def test_the_delayed_state_is_the_state_before_with_the_action_taken_there():
     """Erratum: the paper prints (S_t, A_{t-1}), which acts as if A_{t-1} were executed once more."""
-    tasks = [tp.make(f"layered/3x4:states=6:horizon=4:features=q:seed={seed}") for seed in range(10)]
+    tasks = [tp.make(f"layered/3x4:states=6:horizon=4:kind=q:seed={seed}") for seed in range(10)]
     best = [task.optimal_value(0) for task in tasks]
     assert [returns(task, lambda s, following, a: (s, a)) for task in tasks] == pytest.approx(best)
     printed = [returns(task, lambda s, following, a: (following, a)) for task in tasks]
@@ -360,7 +360,7 @@ def test_a_pair_is_made_of_a_node_of_the_problem():
     ("options", "sentence"),
     [
         ("", "problem 'layered/2x3' has no phi_q, of which"),
-        (":features=q:branching=2", r"v̄\*\(\(s,a\)\) = q\*\(s,a\) needs them; .* is an open question"),
+        (":kind=q:branching=2", r"v̄\*\(\(s,a\)\) = q\*\(s,a\) needs them; .* is an open question"),
     ],
     ids=["v", "stochastic"],
 )

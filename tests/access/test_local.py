@@ -213,7 +213,7 @@ def test_a_batch_is_a_sequence_of_outcomes_and_arrays():
 
 
 def test_features_come_with_the_node():
-    task = tp.make("layered/2x3:states=5:horizon=3:features=vq")
+    task = tp.make("layered/2x3:states=5:horizon=3:kind=vq")
     access = local(task)
     ((_, node),) = access.query(access.root, 1)
     assert np.array_equal(node.phi_v, task.state_features(node.key, 1))

@@ -220,7 +220,7 @@ def test_seeds_reproduce(cli):
         (["plan", "layered/2x3", "--delta", "0"], "delta must be positive, got 0.0"),
         (["plan", "layered/2x3", "--delta", "99"], "so every policy is that good"),
         (["plan", "layered-stochastic/2x3", "--planner", "tensorplan:mode=exact"], "mode 'exact' is for deterministic"),
-        (["plan", "layered/2x3:features=q"], "has no phi_v, which TensorPlan needs; TensorPlanQ plans with phi_q"),
+        (["plan", "layered/2x3:kind=q"], "has no phi_v, which TensorPlan needs; TensorPlanQ plans with phi_q"),
         (["plan", "layered/2x3", "--planner", "tensorplan:mode=fast"], "mode must be one of auto, exact, certified"),
         (["plan", "gym/Taxi-v4:features=realizing5:name=x"], "'gym' has no parameter 'name'"),
         (["plan", "hanoi/3:disks=4"], "'disks' is given twice, behind the slash and behind the colon"),

@@ -121,7 +121,7 @@ def test_the_places_where_it_bites_prove_the_bound():
 @pytest.mark.parametrize("eta", [0.05, 0.1])
 def test_featurize_keeps_its_promise(features, eta):
     mdp = tp.make("layered", actions=3, d=4, states=20, horizon=5, seed=1).mdp
-    for part in diagnose(tp.featurize(mdp, 4, features=features, eta=eta, seed=2)).parts:
+    for part in diagnose(tp.featurize(mdp, 4, kind=features, eta=eta, seed=2)).parts:
         assert contains(part.everywhere, eta)
         assert part.eta.upper <= eta + 1e-9  # of the states that episodes get to
         assert part.suffices
@@ -153,16 +153,16 @@ def test_all_the_hanoi_states_are_looked_at():
 
 def test_realized_where_episodes_go_only():
     mdp = tp.make("layered", actions=3, d=4, states=20, horizon=5, seed=1).mdp
-    for part in diagnose(tp.featurize(mdp, 4, features="vq", reach=True)).parts:
+    for part in diagnose(tp.featurize(mdp, 4, kind="vq", reach=True)).parts:
         assert part.realized
         assert part.everywhere.lower > 0.1
 
 
-@pytest.mark.parametrize("values", ["v", "q"])
-def test_a_ball_that_is_too_small(values):
+@pytest.mark.parametrize("kind", ["v", "q"])
+def test_a_ball_that_is_too_small(kind):
     task = random_problem(5, bound=0.2, eta=0.3)
-    part = diagnose(task, which=values)[values]
-    phi, x = rows(task, values)
+    part = diagnose(task, kind=kind)[kind]
+    phi, x = rows(task, kind)
     assert part.suffices is False
     rng = np.random.default_rng(0)
     for theta in rng.standard_normal((200, 3)):
@@ -171,11 +171,11 @@ def test_a_ball_that_is_too_small(values):
     assert part.in_ball.upper - part.in_ball.lower <= 1e-7
     if part.eta.upper <= 0.3:
         assert part.declared_norm.lower > 0.2
-        assert "needs B" in str(diagnose(task, which=values))
+        assert "needs B" in str(diagnose(task, kind=kind))
     else:
         assert part.declared_norm is None
-        assert "no B up to" in str(diagnose(task, which=values))
-    wide = diagnose(random_problem(5, bound=100.0, eta=rounded_up(part.eta.upper)), which=values)[values]
+        assert "no B up to" in str(diagnose(task, kind=kind))
+    wide = diagnose(random_problem(5, bound=100.0, eta=rounded_up(part.eta.upper)), kind=kind)[kind]
     assert wide.suffices
     assert wide.declared_norm.upper <= part.norm.upper + 1e-6
     assert wide.in_ball == pytest.approx(wide.eta, abs=1e-8)
@@ -183,27 +183,27 @@ def test_a_ball_that_is_too_small(values):
 
 def test_an_environment_with_a_table():
     pytest.importorskip("gymnasium")
-    for values in "vq":
-        lake = named("FrozenLake-v1", features="poly2", values=values, horizon=10)
-        part = diagnose(lake)[values]
-        assert contains(part.eta, full_program(*rows(lake, values)))
-        assert contains(part.everywhere, full_program(*rows(lake, values, everywhere=True)))
+    for kind in "vq":
+        lake = named("FrozenLake-v1", features="poly2", kind=kind, horizon=10)
+        part = diagnose(lake)[kind]
+        assert contains(part.eta, full_program(*rows(lake, kind)))
+        assert contains(part.everywhere, full_program(*rows(lake, kind, everywhere=True)))
 
 
 def test_a_sample_gives_a_lower_bound_only():
     task = random_problem(7, states=30, horizon=4)
-    truth = diagnose(task, which="v")["v"]
-    some = diagnose(task, which="v", sample=20)["v"]
+    truth = diagnose(task, kind="v")["v"]
+    some = diagnose(task, kind="v", sample=20)["v"]
     assert not some.complete
     assert some.eta.lower <= truth.eta.upper
     assert some.eta.upper == some.norm.upper == some.in_ball.upper == math.inf
     assert some.norm == (0.0, math.inf)
     assert some.places == 20
     assert (some.theta, some.guarantee, some.realized) == (None, None, False)
-    assert "random choice" in str(diagnose(task, which="v", sample=20))
-    assert diagnose(task, which="v", sample=20) == diagnose(task, which="v", sample=20)
-    assert some.bites != diagnose(task, which="v", sample=20, seed=1)["v"].bites
-    enough = diagnose(task, which="v", sample=10_000)["v"]
+    assert "random choice" in str(diagnose(task, kind="v", sample=20))
+    assert diagnose(task, kind="v", sample=20) == diagnose(task, kind="v", sample=20)
+    assert some.bites != diagnose(task, kind="v", sample=20, seed=1)["v"].bites
+    enough = diagnose(task, kind="v", sample=10_000)["v"]
     assert enough.eta == truth.eta
 
 
@@ -217,7 +217,7 @@ def test_places_that_look_the_same_are_merged():
     assert len(targets.x) <= 20
     assert targets.count == int(known[0].reach.sum())
     phi, x = rows(task, "v")
-    assert contains(diagnose(task, which="v")["v"].eta, full_program(phi, x))
+    assert contains(diagnose(task, kind="v")["v"].eta, full_program(phi, x))
 
 
 def test_a_deterministic_simulator_with_few_states():
@@ -255,7 +255,7 @@ def test_a_deterministic_simulator_with_few_states():
 def test_the_guarantee_holds_when_tensorplan_runs(seed, features):
     """As the diagnosis suggests: its eta, its bound."""
     mdp = tp.make("layered", actions=2, d=3, states=15, horizon=4, seed=seed).mdp
-    task = tp.featurize(mdp, 3, features=features, eta=0.05, seed=seed)
+    task = tp.featurize(mdp, 3, kind=features, eta=0.05, seed=seed)
     promise = diagnose(task)[features].guarantee
     told = tp.Problem(mdp, task.phi_v, task.phi_q, bound=promise.bound, name="told")
     planner = (tp.TensorPlan if features == "v" else tp.TensorPlanQ)(eta=promise.eta)
@@ -269,12 +269,12 @@ def test_the_guarantee_holds_when_tensorplan_runs(seed, features):
 
 def test_the_loss_is_discounted_with_the_steps():
     task = random_problem(2, horizon=None, discount=0.5, chance=True)
-    promise = diagnose(task, which="v")["v"].guarantee
+    promise = diagnose(task, kind="v")["v"].guarantee
     assert promise.loss == pytest.approx(promise.eta * (1 + 1.5 * 2))
     assert promise.uses_delta
     assert "- delta -" in promise.sentence
     task = random_problem(2, horizon=3, discount=0.5)
-    promise = diagnose(task, which="v")["v"].guarantee
+    promise = diagnose(task, kind="v")["v"].guarantee
     assert promise.loss == pytest.approx(promise.eta * (1 + 1.5 * 1.75))
 
 
@@ -283,8 +283,8 @@ def test_no_guarantee_where_there_is_none():
     promise = diagnose(crooked)["v"].guarantee
     assert promise.planner is None
     assert "errors add up" in promise.sentence
-    assert "random transitions" in diagnose(random_problem(1), which="q")["q"].guarantee.sentence
-    vague = diagnose(random_problem(1, d=1), which="v")["v"].guarantee
+    assert "random transitions" in diagnose(random_problem(1), kind="q")["q"].guarantee.sentence
+    vague = diagnose(random_problem(1, d=1), kind="v")["v"].guarantee
     assert vague.vacuous
     assert "says nothing" in vague.sentence
 
@@ -339,9 +339,9 @@ def test_redundant_features_are_named():
 def test_bad_input():
     task = tp.featurize(table(1), 3)
     with pytest.raises(tp.BadInput, match="has no phi_q"):
-        diagnose(task, which="q")
-    with pytest.raises(tp.BadInput, match="which must be one of v, q"):
-        diagnose(task, which="w")
+        diagnose(task, kind="q")
+    with pytest.raises(tp.BadInput, match="kind must be one of v, q"):
+        diagnose(task, kind="w")
     with pytest.raises(tp.BadInput, match="sample must be a whole number >= 1"):
         diagnose(task, sample=0)
     with pytest.raises(tp.BadInput, match="budget"):

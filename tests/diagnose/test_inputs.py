@@ -38,7 +38,7 @@ def test_other_features_for_a_problem():
     assert diagnose(grid)["v"].suffices is False  # B is that of other features
     assert diagnose(refeatured(tp.make("grid/4x6"), "poly1", bound=50.0))["v"].suffices
     mdp = tp.make("layered", actions=2, d=3, states=5, horizon=4).mdp
-    pairs = refeatured(tp.featurize(mdp, 3), "onehot", values="q", bound=100.0)
+    pairs = refeatured(tp.featurize(mdp, 3), "onehot", kind="q", bound=100.0)
     part = diagnose(pairs)["q"]
     assert part.realized
     assert part.dimension == 2 * 20
@@ -77,7 +77,7 @@ def test_the_command_gives_plain_data(cli):
     assert code == 0
     data = json.loads(out)
     (part,) = data["parts"]
-    assert part["kind"] == "fitted"
+    assert part["method"] == "fitted"
     lower, upper = part["eta"]["lower"], part["eta"]["upper"]
     assert 0 < lower <= upper <= lower + 1e-6
     assert part["declared_bound"] == 3
@@ -90,7 +90,7 @@ def test_the_command_on_an_environment(cli):
     code, out, _ = cli("diagnose", "FrozenLake-v1", "--features", "poly2", "--horizon", "12")
     assert code == 0
     assert "bites at" in out
-    code, out, _ = cli("diagnose", "FrozenLake-v1", "--features", "onehot@stage", "--horizon", "3", "--values", "q")
+    code, out, _ = cli("diagnose", "FrozenLake-v1", "--features", "onehot@stage", "--horizon", "3", "--kind", "q")
     assert "realized within" in out
     assert "random transitions" in out
 
@@ -101,7 +101,7 @@ def test_the_command_on_an_environment(cli):
         (["nowhere"], "there is no problem and no environment 'nowhere'; did you mean"),
         (["hanoi/4", "--horizon", "5"], "said in its name"),
         (["hanoi/4", "--features", "poli2"], "poli"),
-        (["hanoi/4", "--values", "q"], "has no phi_q"),
+        (["hanoi/4", "--kind", "q"], "has no phi_q"),
         (["hanoi/4", "--bound", "0"], "--bound"),
         (["hard/2x3", "--features", "poly2"], "cannot be listed"),
     ],

@@ -90,9 +90,9 @@ def test_what_cannot_be_tested_is_said(monkeypatch):
     blocks = lambda state, stage: np.array([[1.0, 0.0], [0.0, state]])  # noqa: E731
     both = tp.Problem(Noisy(), lambda s, h: np.array([1.0, s]) / 2, blocks, bound=3.0, name="both")
     diagnosis = diagnose(both, budget=2000)
-    assert [part.values for part in diagnosis.parts] == ["v"]
+    assert [part.kind for part in diagnosis.parts] == ["v"]
     assert "deterministic transitions" in diagnosis.notes[0]
     with pytest.raises(tp.Refused, match="deterministic transitions"):
-        diagnose(both, which="q")
+        diagnose(both, kind="q")
     with pytest.raises(tp.BadInput, match="has no part 'q'"):
         diagnosis["q"]

@@ -15,8 +15,8 @@ from tensorplan.core.errors import BadInput
 from tensorplan.game import AbstractGame, Answer, Answers
 from tensorplan.game.game import OUTPUT
 from tensorplan.game.reduction import GameMDP, Reduction, output_of
+from tensorplan.planners.baselines.random import RandomPlanner
 from tensorplan.planners.baselines.uct import UCT
-from tensorplan.planners.baselines.yardsticks import RandomPlanner
 from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
 from tensorplan.planners.tensorplan.config import TensorPlan
 from tensorplan.problems.hard.hypercube import is_secret

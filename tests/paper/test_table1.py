@@ -10,7 +10,7 @@ from tensorplan.core.errors import BadInput
 from tensorplan.paper import table1 as lab
 from tensorplan.paper.table1 import Point, Scored, Unit, measure, rows_of, table1, units
 from tensorplan.paper.table1_rows import ROWS, Family, Player, Row
-from tensorplan.planners.baselines.yardsticks import exact_solution
+from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.tables.tabular import TabularMDP
 
 SIZES = (4, 8, 16, 32)
@@ -185,9 +185,7 @@ def test_a_refuted_problem_is_a_measurement_too(monkeypatch):
     part = Family(
         "reach",
         "n",
-        lambda size, seed: tp.make(
-            "layered", actions=3, d=3, horizon=3, states=20, features="vq", reach=True, seed=seed
-        ),
+        lambda size, seed: tp.make("layered", actions=3, d=3, horizon=3, states=20, kind="vq", reach=True, seed=seed),
         (Player("bilin-ucb", partial(tp.make_planner, "bilin-ucb")),),
         0.5,
         (2, 3, 4),

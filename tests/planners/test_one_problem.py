@@ -53,7 +53,7 @@ def test_problems_of_one_name_and_shape_are_two(planner):
 
 
 def test_bilin_ucb_too():
-    first, second = (tp.make("layered/2x3:horizon=3", features="vq", states=5, seed=0) for _ in range(2))
+    first, second = (tp.make("layered/2x3:horizon=3", kind="vq", states=5, seed=0) for _ in range(2))
     session = tp.BiLinUCB(delta=0.2).session()
     tp.run(first, session)
     tp.run(first, session)

@@ -11,19 +11,19 @@ from tensorplan.problems.realizability import misfit_of
 
 
 def table(eta=0.0, seed=0, **options):
-    sizes = {"actions": 2, "d": 3, "horizon": 4, "states": 8, "features": "vq"} | options
+    sizes = {"actions": 2, "d": 3, "horizon": 4, "states": 8, "kind": "vq"} | options
     return tp.make("layered", eta=eta, seed=seed, **sizes)
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("values", ["v", "q"])
-def test_the_misfit_is_the_eta_of_the_problem_at_most(seed, values):
+@pytest.mark.parametrize("kind", ["v", "q"])
+def test_the_misfit_is_the_eta_of_the_problem_at_most(seed, kind):
     """η is attained among all states; those that can be reached may fit better."""
     for eta in (0.0, 0.2):
         problem = table(eta, seed)
-        misfit = misfit_of(problem, values)
+        misfit = misfit_of(problem, kind)
         assert misfit.least <= eta + 1e-9
-        assert misfit.values == values
+        assert misfit.kind == kind
         if eta == 0:
             assert misfit.bound <= problem.bound * (1 + 1e-6)
 

@@ -36,7 +36,7 @@ HONEST = {
     "stochastic": ("layered-stochastic/2x3", tp.TensorPlan(delta=1.0)),
     "fine": ("layered-stochastic/2x3:horizon=3", tp.TensorPlan(delta=0.3)),
     "certified": ("layered/2x3:horizon=4", tp.TensorPlan(mode="certified", delta=1.0)),
-    "q": ("layered/2x3:horizon=4:features=q", tp.TensorPlanQ()),
+    "q": ("layered/2x3:horizon=4:kind=q", tp.TensorPlanQ()),
 }
 
 

@@ -18,7 +18,7 @@ def random_layered(count):
     for seed in range(count):
         actions = 1000 if seed % 10 == 0 else int(rng.choice([2, 3, 5, 10, 50]))
         d, horizon = (int(x) for x in rng.integers(2, 9, 2))
-        yield layered(actions, d, states=5 if actions == 1000 else 30, horizon=horizon, features="q", seed=seed)
+        yield layered(actions, d, states=5 if actions == 1000 else 30, horizon=horizon, kind="q", seed=seed)
 
 
 def action_values(mdp):
@@ -94,12 +94,12 @@ def star_survives(task, memory):
 REFUSALS = [
     (tp.make("layered/2x3"), "problem 'layered/2x3' has no phi_q, which {} needs"),
     (
-        tp.make("layered-stochastic/2x3:features=q"),
+        tp.make("layered-stochastic/2x3:kind=q"),
         "{} is for deterministic problems, and problem 'layered-stochastic/2x3' does not declare deterministic "
         "transitions",
     ),
     (
-        tp.make("layered/2x3:features=q:noise=true"),
+        tp.make("layered/2x3:kind=q:noise=true"),
         "{} is for deterministic problems, and problem 'layered-stochastic/2x3' does not declare deterministic rewards",
     ),
     (

@@ -122,9 +122,9 @@ class DelayedAccess:
         """The range of the return from ``stage`` on, which is that of M one step earlier."""
         return self._access.return_range(stage if self.horizon is None else max(stage - 1, 0), discount)
 
-    def misfit(self, values: str = "v") -> Misfit | None:
+    def misfit(self, kind: str = "v") -> Misfit | None:
         """How far φ_q is from realizing q* of M, which is v̄*, where a small table tells; else None."""
-        return self._access.misfit("q") if values == "v" else None
+        return self._access.misfit("q") if kind == "v" else None
 
     def pair(self, node: Any, action: int) -> DelayedNode:
         """The node of M̄ for ``action`` about to be executed in a node of M."""

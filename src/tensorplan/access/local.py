@@ -189,9 +189,9 @@ class LocalAccess:
         """The range of the return from ``stage`` on, with the problem's discount or another one."""
         return self._problem.return_range(stage, discount)
 
-    def misfit(self, values: str = "v") -> Misfit | None:
+    def misfit(self, kind: str = "v") -> Misfit | None:
         """How far the features are from realizing v* ("v") or q* ("q"), where a small table tells; else None."""
-        return misfit_of(self._problem, values)
+        return misfit_of(self._problem, kind)
 
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
         """n samples of (reward, next) at a node issued before, charged as n queries."""

@@ -532,22 +532,22 @@ def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json
 @app.command()
 @click.argument("env")
 @click.option("--features", default=None, help="A spec such as poly2.  [default: the problem's own]")
-@click.option("--values", default=None, type=click.Choice(["v", "q"]), help="Of which values.  [default: v, or both]")
+@click.option("--kind", default=None, type=click.Choice(["v", "q"]), help="Of which values.  [default: v, or both]")
 @click.option("--horizon", default=None, type=click.IntRange(min=1), help="Of a Gymnasium environment.")
 @click.option("--discount", default=None, type=click.FloatRange(0, 1, min_open=True), help="The discount.")
 @click.option("--bound", default=None, type=click.FloatRange(0, min_open=True), help="B, to be judged, or to try with.")
 @click.option("--budget", default=100_000, show_default=True, type=click.IntRange(min=0), help="Queries of a trial.")
 @seed
 @as_json
-def diagnose(env: str, values: str | None, budget: int, seed: int, as_json: bool, **options: Any) -> int:
+def diagnose(env: str, kind: str | None, budget: int, seed: int, as_json: bool, **options: Any) -> int:
     """How far features are from realizing v* or q*, and what follows; ENV is like hanoi/6 or FrozenLake-v1."""
     from tensorplan.diagnose.diagnosis import diagnose as examine
     from tensorplan.diagnose.inputs import named
 
     with progress(1) as show:
         show(0, f"opening {env}")
-        problem = named(env, values=values, seed=seed, **options)
-        result = examine(problem, which=values, budget=budget, seed=seed, progress=lambda text: show(0, text))
+        problem = named(env, kind=kind, seed=seed, **options)
+        result = examine(problem, kind=kind, budget=budget, seed=seed, progress=lambda text: show(0, text))
     if as_json:
         print_json(result.as_json())
     else:
@@ -646,8 +646,8 @@ def _proves(config: Any) -> bool:
 def _optimal(task: Problem, played: Run, *, thorough: bool) -> list[float | None]:
     """v* of each start state, where it is known or can be found, after more or less work."""
     from tensorplan.core.errors import TensorplanError
-    from tensorplan.planners.baselines.yardsticks import exact_solution
     from tensorplan.problems.tables.reachable import BRIEF, WHOLE
+    from tensorplan.problems.tables.solution import exact_solution
 
     try:
         solution = exact_solution(task, WHOLE if thorough else BRIEF)

@@ -120,7 +120,7 @@ class Access(Protocol):
     def sample(self, node: Node, action: int, n: int) -> Sample:
         """The same question; the answers as arrays."""
 
-    def misfit(self, values: str = "v") -> Any:
+    def misfit(self, kind: str = "v") -> Any:
         """How far the features are from realizing v* or q*, where that is known free of charge; else None.
 
         It is for holding certificates against, not for planning (:mod:`tensorplan.problems.realizability`).

@@ -86,7 +86,7 @@ class Enumerable(Protocol):
         """All states of one stage, END left out."""
 
 
-class Solution(Protocol):
+class OptimalValues(Protocol):
     """The exact optimal values of a problem; judges and the oracle read it, planners never see it."""
 
     def value(self, state: State, stage: int) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core.errors import BadInput, ProblemError, TensorplanError, raised, shown
-from tensorplan.core.mdp import DECLARATIONS, END, MDP, Array, Features, Solution, State, return_range
+from tensorplan.core.mdp import DECLARATIONS, END, MDP, Array, Features, OptimalValues, State, return_range
 
 NORM_SLACK = 1e-9
 """How far above 1 the norm of a feature may be (rounding)."""
@@ -32,7 +32,7 @@ class Problem:
     phi_q: Features | None = None
     bound: float = field(default=math.nan, kw_only=True)
     name: str = field(default="problem", kw_only=True)
-    solution: Solution | None = field(default=None, kw_only=True, repr=False)
+    solution: OptimalValues | None = field(default=None, kw_only=True, repr=False)
     theta: Array | None = field(default=None, kw_only=True, repr=False)
     eta: float = field(default=0.0, kw_only=True)
     discount: float = field(default=1.0, kw_only=True)
@@ -162,7 +162,7 @@ class Problem:
         value.flags.writeable = False
         return value
 
-    def _solution(self) -> Solution:
+    def _solution(self) -> OptimalValues:
         if self.solution is None:
             raise BadInput(f"the optimal values of problem {self.name!r} are not known")
         return self.solution

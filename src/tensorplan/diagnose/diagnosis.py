@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import Array, Problem, Solution
+from tensorplan.core import Array, OptimalValues, Problem
 from tensorplan.core.errors import BadInput, Refused
 from tensorplan.core.jsonable import plain
 from tensorplan.core.specs import one_of, whole
@@ -74,7 +74,7 @@ class Bite:
 class Fitted:
     """What the fit of one feature map says, over all places that can be reached from the start."""
 
-    values: str
+    kind: str
     """``"v"`` or ``"q"``."""
     dimension: int
     rank: int
@@ -126,12 +126,12 @@ class Diagnosis:
     unmetered: int = 0
     """Steps of the problem's simulator so far that no planner asked for: listing its places takes many."""
 
-    def __getitem__(self, values: str) -> Fitted | Trial:
+    def __getitem__(self, kind: str) -> Fitted | Trial:
         """The part of ``"v"`` or ``"q"``."""
         for part in self.parts:
-            if part.values == values:
+            if part.kind == kind:
                 return part
-        raise BadInput(f"the diagnosis of problem {self.problem!r} has no part {values!r}")
+        raise BadInput(f"the diagnosis of problem {self.problem!r} has no part {kind!r}")
 
     @property
     def interrupted(self) -> bool:
@@ -139,19 +139,19 @@ class Diagnosis:
         return any(isinstance(part, Trial) and part.interrupted for part in self.parts)
 
     def __str__(self) -> str:
-        found = [f"{part.values}*, {what}: {said}" for part in self.parts for what, said in findings(part)]
+        found = [f"{part.kind}*, {what}: {said}" for part in self.parts for what, said in findings(part)]
         return "\n  ".join([self.problem, *found, *self.notes])
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        parts = [{"kind": type(part).__name__.lower(), **plain(part)} for part in self.parts]
+        parts = [{"method": type(part).__name__.lower(), **plain(part)} for part in self.parts]
         return {"problem": self.problem, "parts": parts, "notes": list(self.notes), "unmetered": self.unmetered}
 
 
 def diagnose(
     problem: Problem,
     *,
-    which: str | None = None,
+    kind: str | None = None,
     sample: int = SAMPLE,
     budget: int = BUDGET,
     seed: int = 0,
@@ -166,42 +166,42 @@ def diagnose(
     """
     sample, budget, seed = whole("sample", sample, 1), whole("budget", budget, 0), whole("seed", seed, 0)
     maps = {"v": problem.phi_v, "q": problem.phi_q}
-    if which is not None and maps[one_of("which", which, maps)] is None:
-        raise BadInput(f"problem {problem.name!r} has no phi_{which}")
-    chosen = [which] if which is not None else [values for values, phi in maps.items() if phi is not None]
+    if kind is not None and maps[one_of("kind", kind, maps)] is None:
+        raise BadInput(f"problem {problem.name!r} has no phi_{kind}")
+    chosen = [kind] if kind is not None else [each for each, phi in maps.items() if phi is not None]
     known = listed(problem, min(sample, SEARCHED), progress)
     parts: list[Fitted | Trial] = []
     notes = []
-    for values in chosen:
+    for kind in chosen:
         if known is not None:
-            gathering = gather(problem, *known, values, sample=sample, seed=seed, progress=progress)
+            gathering = gather(problem, *known, kind, sample=sample, seed=seed, progress=progress)
             if progress is not None:
                 progress(f"fitting {len(gathering.inside):,} distinct features")
-            parts.append(_fitted(problem, values, *known, gathering))
+            parts.append(_fitted(problem, kind, *known, gathering))
             continue
         try:
-            parts.append(try_to_refute(problem, values, budget, seed, progress))
+            parts.append(try_to_refute(problem, kind, budget, seed, progress))
         except Refused as refusal:
             notes.append(str(refusal))
-            if values == chosen[-1] and not parts:
+            if kind == chosen[-1] and not parts:
                 raise
     return Diagnosis(problem.name, tuple(parts), tuple(notes), problem.unmetered)
 
 
-def _fitted(problem: Problem, values: str, places: Places, solution: Solution, gathering: Gathering) -> Fitted:
+def _fitted(problem: Problem, kind: str, places: Places, solution: OptimalValues, gathering: Gathering) -> Fitted:
     """All that the targets say."""
     inside, complete = gathering.inside.targets(), gathering.all_inside
     fitter = Fitter(inside.phi, inside.x)
     best, shortest = fitter.best(problem.bound), fitter.shortest(0.0)
     ball = fitter.within(problem.bound)
-    names = getattr(problem.phi_v if values == "v" else problem.phi_q, "names", None)
+    names = getattr(problem.phi_v if kind == "v" else problem.phi_q, "names", None)
     dependent, everywhere = redundant(inside.phi, names), _everywhere(problem, inside, gathering)
 
     def bracket(lower: float, upper: float, more: bool = True) -> Bracket:
         return Bracket(lower, upper if complete and more else math.inf)
 
     fitted = Fitted(
-        values=values,
+        kind=kind,
         dimension=problem.dimension,
         rank=problem.dimension - len(dependent),
         redundant=dependent,
@@ -212,7 +212,7 @@ def _fitted(problem: Problem, values: str, places: Places, solution: Solution, g
         everywhere=None if everywhere is None else bracket(everywhere.lower, everywhere.upper, gathering.all_outside),
         theta=tuple(shortest.theta.tolist()) if complete else None,
         norm=bracket(shortest.lower if complete else 0.0, shortest.upper),
-        bites=_bites(inside, places, best, shortest.theta, values),
+        bites=_bites(inside, places, best, shortest.theta, kind),
         declared_eta=problem.eta,
         declared_bound=problem.bound,
         declared_norm=_declared_norm(problem, fitter, best, complete),
@@ -246,12 +246,12 @@ def _declared_norm(problem: Problem, fitter: Fitter, best: SupFit, complete: boo
 def _guarantee(problem: Problem, fitted: Fitted, fitter: Fitter, optimum: float) -> Guarantee:
     """With η and B in four digits, rounded up."""
     if fitted.realized:
-        return guarantee(problem, fitted.values, 0.0, fitted.norm.upper, optimum)
+        return guarantee(problem, fitted.kind, 0.0, fitted.norm.upper, optimum)
     eta = rounded_up(fitted.eta.upper)
-    return guarantee(problem, fitted.values, eta, fitter.shortest(eta).upper, optimum)
+    return guarantee(problem, fitted.kind, eta, fitter.shortest(eta).upper, optimum)
 
 
-def _bites(targets: Targets, places: Places, best: SupFit, theta: Array, values: str) -> tuple[Bite, ...]:
+def _bites(targets: Targets, places: Places, best: SupFit, theta: Array, kind: str) -> tuple[Bite, ...]:
     """The support of λ, largest weight first; what differs by rounding alone stays in the order of places."""
     found = []
     weights = np.abs(best.weights).round(9)
@@ -261,7 +261,7 @@ def _bites(targets: Targets, places: Places, best: SupFit, theta: Array, values:
         stage, state = places[place]
         value, fitted = float(targets.x[row]), float(targets.phi[row] @ theta)
         weight = abs(float(best.weights[i]))
-        found.append(Bite(stage, state, action if values == "q" else None, value, fitted, value - fitted, weight))
+        found.append(Bite(stage, state, action if kind == "q" else None, value, fitted, value - fitted, weight))
     return tuple(found)
 
 
@@ -304,7 +304,7 @@ def _bite(bite: Bite) -> str:
 
 
 def _misfit(part: Fitted) -> str:
-    what = "places" if part.values == "v" else "pairs"
+    what = "places" if part.kind == "v" else "pairs"
     where = f"{'' if part.complete else 'a random choice of '}{part.places:,} {what} that can be reached"
     rounding = REALIZED * (1 + part.norm.upper)
     said = f"realized within {part.eta.upper:.1g} at" if part.realized else f"eta {between(part.eta)} over"

@@ -25,7 +25,7 @@ class Guarantee:
     sentence: str
 
 
-def guarantee(problem: Problem, values: str, eta: float, bound: float, optimum: float) -> Guarantee:
+def guarantee(problem: Problem, kind: str, eta: float, bound: float, optimum: float) -> Guarantee:
     """The guarantee with features of v* or q* that some θ, ‖θ‖ <= bound, misses by at most eta at all places reached.
 
     T1-T3 are widened by what η explains (:mod:`tensorplan.planners.tensorplan.sol`).  An optimistic θ promises <φ(s0),
@@ -34,14 +34,14 @@ def guarantee(problem: Problem, values: str, eta: float, bound: float, optimum: 
     v*(s0), or the largest where the start is random.
     """
     eta, bound = rounded_up(eta), rounded_up(bound) or 1.0
-    refusal = _refusal(problem, values, eta)
+    refusal = _refusal(problem, kind, eta)
     if refusal is not None:
         return Guarantee(None, eta, bound, math.inf, False, True, f"no guarantee: {refusal}")
     uses_delta = not problem.deterministic or (problem.horizon is None and problem.discount < 1)
-    loss = eta * (1 + (1 + problem.discount) * _steps(problem, 0 if values == "v" else 1)) if eta else 0.0
+    loss = eta * (1 + (1 + problem.discount) * _steps(problem, 0 if kind == "v" else 1)) if eta else 0.0
     low, _ = problem.return_range()
     vacuous = loss > 0 and loss >= optimum - low
-    planner = "TensorPlan" if values == "v" else "TensorPlanQ"
+    planner = "TensorPlan" if kind == "v" else "TensorPlanQ"
     config = f"{planner}({f'eta={eta:g}' if eta else ''}) with bound={bound:g}"
     lost = " - delta" * uses_delta + (f" - {rounded_up(loss):g}" if loss else "")
     sentence = f"{config}: {'return' if problem.deterministic else 'E[return]'} >= v*(s0){lost}"
@@ -67,12 +67,12 @@ def _unit(x: float, digits: int) -> float:
     return float(10.0 ** (math.floor(math.log10(x)) - digits + 1))
 
 
-def _refusal(problem: Problem, values: str, eta: float) -> str | None:
+def _refusal(problem: Problem, kind: str, eta: float) -> str | None:
     """Why there is no guarantee."""
     endless = problem.horizon is None and problem.discount == 1
-    if values == "q" and not problem.deterministic_transitions:
+    if kind == "q" and not problem.deterministic_transitions:
         return "linear q* with random transitions and few actions is an open question"
-    if values == "q" and problem.discount < 1:
+    if kind == "q" and problem.discount < 1:
         return "TensorPlanQ is for undiscounted problems"
     if endless and not problem.deterministic:
         return "random problems need a horizon or a discount"

@@ -61,14 +61,14 @@ def _point(state: State) -> Array:
 
 
 def refeatured(
-    problem: Problem, features: Any, *, values: str = "v", bound: float | None = None, seed: int = 0
+    problem: Problem, features: Any, *, kind: str = "v", bound: float | None = None, seed: int = 0
 ) -> Problem:
     """The problem with other features of its states' coordinates, for v*, or for q* with a block for each action."""
-    one_of("values", values, ("v", "q"))
+    one_of("kind", kind, ("v", "q"))
     points = points_of(problem)
     chosen = resolve(features, points.frame, seed=seed)
-    phi = PointFeatures(points, chosen, problem.actions if values == "q" else None)
-    phi_v, phi_q = (phi, None) if values == "v" else (None, phi)
+    phi = PointFeatures(points, chosen, problem.actions if kind == "q" else None)
+    phi_v, phi_q = (phi, None) if kind == "v" else (None, phi)
     return replace(
         problem,
         phi_v=phi_v,
@@ -84,7 +84,7 @@ def named(
     name: str,
     *,
     features: str | None = None,
-    values: str | None = None,
+    kind: str | None = None,
     horizon: int | None = None,
     discount: float | None = None,
     bound: float | None = None,
@@ -99,11 +99,11 @@ def named(
             problem = replace(problem, discount=discount, solution=None, theta=None)
         if bound is not None:
             problem = replace(problem, bound=bound)
-        return problem if features is None else refeatured(problem, features, values=values or "v", seed=seed)
+        return problem if features is None else refeatured(problem, features, kind=kind or "v", seed=seed)
     _registered(name)
     if features is None:
         raise BadInput(f"features of {name!r} must be said, as in --features poly2")
-    given: dict[str, Any] = {"horizon": horizon, "discount": discount, "values": values, "bound": bound}
+    given: dict[str, Any] = {"horizon": horizon, "discount": discount, "kind": kind, "bound": bound}
     return from_gym(name, features=features, seed=seed, **{k: v for k, v in given.items() if v is not None})
 
 

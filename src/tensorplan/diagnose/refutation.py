@@ -39,7 +39,7 @@ FAILURE = 0.05
 class Trial:
     """What planning with a budget of queries said about the features."""
 
-    values: str
+    kind: str
     """``"v"`` or ``"q"``."""
     dimension: int
     bound: float
@@ -63,7 +63,7 @@ class Trial:
     @property
     def sentence(self) -> str:
         """What follows."""
-        star = f"{self.values}*"
+        star = f"{self.kind}*"
         if not self.refuted:
             why = "" if self.certificate is None else f" (planning ended: {self.certificate.status})"
             return (
@@ -82,7 +82,7 @@ class Trial:
 
 
 def try_to_refute(
-    problem: Problem, values: str, budget: int, seed: int, progress: Callable[[str], None] | None = None
+    problem: Problem, kind: str, budget: int, seed: int, progress: Callable[[str], None] | None = None
 ) -> Trial:
     """Plan with at most ``budget`` queries in all, as if features missed v* ("v") or q* ("q") by η, for growing η."""
     from tensorplan.planners.tensorplan.refute import CLOSE
@@ -94,7 +94,7 @@ def try_to_refute(
     queries, failure, interrupted = 0, 0.0, False
     for number in range(RUNS if certain else RANDOM_RUNS):
         share = (budget - queries) // 2 if number else budget
-        run = _Run(problem, values, claim, share, [seed, number], progress)
+        run = _Run(problem, kind, claim, share, [seed, number], progress)
         first = first or run
         queries, failure, interrupted = queries + run.queries, failure + run.failure, run.interrupted
         if run.refutation is not None:
@@ -110,7 +110,7 @@ def try_to_refute(
     assert first is not None
     needed = first.refutation.bound if certain and first.refutation is not None else None
     return Trial(
-        values=values,
+        kind=kind,
         dimension=problem.dimension,
         bound=problem.bound,
         refuted=last is not None,
@@ -130,7 +130,7 @@ class _Run:
     def __init__(
         self,
         problem: Problem,
-        values: str,
+        kind: str,
         eta: float,
         budget: int,
         seed: list[int],
@@ -145,7 +145,7 @@ class _Run:
                 progress(f"planning with eta={eta:.4g}: round {iteration.number}, {iteration.queries:,} queries")
             return bool(iteration.nodes >= NODES)
 
-        planner = (TensorPlan if values == "v" else TensorPlanQ)(
+        planner = (TensorPlan if kind == "v" else TensorPlanQ)(
             delta=_accuracy(problem), eta=eta, budget=budget, callback=tell
         )
         world, simulator, mind = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))

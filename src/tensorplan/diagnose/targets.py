@@ -10,13 +10,13 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.core import NORM_SLACK, Array, Problem, Solution, State
+from tensorplan.core import NORM_SLACK, Array, OptimalValues, Problem, State
 from tensorplan.core.errors import Refused
 from tensorplan.features import PointFeatures
-from tensorplan.planners.baselines.yardsticks import exact_solution
 from tensorplan.problems.random.featurize import reachable
 from tensorplan.problems.tables.reachable import WHOLE, Progress
 from tensorplan.problems.tables.reachable import places as reached
+from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
 
 ENTRIES = 64_000_000
@@ -65,7 +65,7 @@ class Found:
 Places = Tabled | Found
 
 
-def listed(problem: Problem, most: int, progress: Progress | None = None) -> tuple[Places, Solution] | None:
+def listed(problem: Problem, most: int, progress: Progress | None = None) -> tuple[Places, OptimalValues] | None:
     """All places with v* and q*: of a table, or what a deterministic problem's one start state leads to.
 
     None where that is not known, or where such a search finds more than ``most`` places.
@@ -163,14 +163,14 @@ class Gathering:
 def gather(
     problem: Problem,
     places: Places,
-    solution: Solution,
-    values: str,
+    solution: OptimalValues,
+    kind: str,
     *,
     sample: int,
     seed: int,
     progress: Callable[[str], None] | None = None,
 ) -> Gathering:
-    """Features and values ("v" or "q") of all places, those first that can be reached.
+    """Features and values of kind "v" or "q", of all places, those first that can be reached.
 
     At most ``sample`` distinct features are gathered, fewer where they are long: of more, a random choice.
     """
@@ -180,27 +180,27 @@ def gather(
         order = np.flatnonzero(which)
         if len(order) > most:
             order = np.random.default_rng(seed).permutation(order)
-        for done, (place, phi) in enumerate(_features(problem, places, order.tolist(), values)):
+        for done, (place, phi) in enumerate(_features(problem, places, order.tolist(), kind)):
             if sum(map(len, parts)) >= most:
                 complete[part] = False
                 break
             if progress is not None and done % CHUNK == 0:
                 progress(f"features of {done:,} of {len(order):,} places")
-            for action, value in enumerate(_values(solution, values, *places[place], problem.actions)):
+            for action, value in enumerate(_values(solution, kind, *places[place], problem.actions)):
                 parts[part].add(phi[action], value, place, action)
     return Gathering(*parts, *complete)
 
 
-def _values(solution: Solution, values: str, stage: int, state: State, actions: int) -> list[float]:
+def _values(solution: OptimalValues, kind: str, stage: int, state: State, actions: int) -> list[float]:
     """v*, or q* of all actions."""
-    if values == "v":
+    if kind == "v":
         return [solution.value(state, stage)]
     return [solution.action_value(state, action, stage) for action in range(actions)]
 
 
-def _features(problem: Problem, places: Places, order: list[int], values: str) -> Iterator[tuple[int, Array]]:
+def _features(problem: Problem, places: Places, order: list[int], kind: str) -> Iterator[tuple[int, Array]]:
     """Each place with its features, (1, d) or (A, d), checked; maps of points are asked for many at once."""
-    phi = problem.phi_v if values == "v" else None
+    phi = problem.phi_v if kind == "v" else None
     for start in range(0, len(order), CHUNK):
         chunk = order[start : start + CHUNK]
         here = [places[place] for place in chunk]
@@ -211,7 +211,7 @@ def _features(problem: Problem, places: Places, order: list[int], values: str) -
                 yield from zip(chunk, rows[:, None], strict=True)
                 continue
         for place, (stage, state) in zip(chunk, here, strict=True):
-            if values == "v":
+            if kind == "v":
                 yield place, problem.state_features(state, stage)[None]
             else:
                 yield place, problem.action_features(state, stage)

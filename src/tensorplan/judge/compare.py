@@ -14,9 +14,9 @@ from tensorplan.core.specs import whole
 from tensorplan.judge.brackets import bracket
 from tensorplan.judge.summaries import student
 from tensorplan.loop import MAX_STEPS, run
-from tensorplan.planners.baselines.yardsticks import exact_solution
 from tensorplan.planners.registry import make_planner
 from tensorplan.problems.catalog import instance
+from tensorplan.problems.tables.solution import exact_solution
 
 
 @dataclass(frozen=True)

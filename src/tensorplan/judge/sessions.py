@@ -20,7 +20,7 @@ from tensorplan.core.intervals import Interval
 from tensorplan.core.specs import whole
 from tensorplan.judge.summaries import student
 from tensorplan.loop import MAX_STEPS, run
-from tensorplan.planners.baselines.yardsticks import Oracle
+from tensorplan.planners.baselines.oracle import Oracle
 
 
 @dataclass(frozen=True)

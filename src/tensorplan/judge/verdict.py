@@ -15,8 +15,8 @@ from tensorplan.core.errors import BadInput
 from tensorplan.core.intervals import Interval, empirical_bernstein
 from tensorplan.core.specs import number, whole
 from tensorplan.loop import run
-from tensorplan.planners.baselines.yardsticks import exact_solution
 from tensorplan.problems.tables.reachable import WHOLE
+from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.tables.tabular import TabularMDP, evaluate_tabular
 
 

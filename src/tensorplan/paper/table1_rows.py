@@ -168,7 +168,7 @@ def _nothing_random(grows: tuple[str, ...], quick: tuple[int, ...], full: tuple[
     return Family(
         f"random layered, {shape}",
         " = ".join(NAMES[name] for name in grows),
-        partial(_layered, grows=grows, features="q", **options),
+        partial(_layered, grows=grows, kind="q", **options),
         (_planner("ocp"), _planner("span"), _planner("confident-lspi")),
         delta=1e-6,
         quick=quick,
@@ -177,8 +177,8 @@ def _nothing_random(grows: tuple[str, ...], quick: tuple[int, ...], full: tuple[
     )
 
 
-QSTAR: dict[str, Any] = {"features": "q", "branching": 1}
-REACH: dict[str, Any] = {"features": "vq", "reach": True}
+QSTAR: dict[str, Any] = {"kind": "q", "branching": 1}
+REACH: dict[str, Any] = {"kind": "vq", "reach": True}
 BESIDE = (Player("bilin-ucb", partial(make_planner, "bilin-ucb", delta=0.5), (2, 4, 8), 4),)
 """What BiLin-UCB makes of instances that are realizable at reachable states only."""
 
@@ -201,9 +201,9 @@ ROWS: tuple[Row, ...] = (
         "v*/q*",
         True,
         (
-            _random("bilin-ucb", ("d",), (2, 4, 8), (2, 4, 8, 16), features="vq", actions=3),
-            _random("bilin-ucb", ("horizon",), (2, 4, 8), (2, 4, 8, 12, 16), features="vq", actions=3),
-            _random("bilin-ucb", ("actions",), (2, 4, 8, 16), (2, 4, 8, 16, 32, 64), features="vq"),
+            _random("bilin-ucb", ("d",), (2, 4, 8), (2, 4, 8, 16), kind="vq", actions=3),
+            _random("bilin-ucb", ("horizon",), (2, 4, 8), (2, 4, 8, 12, 16), kind="vq", actions=3),
+            _random("bilin-ucb", ("actions",), (2, 4, 8, 16), (2, 4, 8, 16, 32, 64), kind="vq"),
         ),
     ),
     Row(3, "Weisz et al. 2021", "O(1)", "v*", True, (_rich("tensorplan"), _long("tensorplan"))),

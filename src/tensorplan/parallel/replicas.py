@@ -42,7 +42,7 @@ class Piece(NamedTuple):
     seed: tuple[int, int]
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """Rewards, successors, and which of them each sample went to; or what went wrong."""
 
     rewards: Sequence[float]
@@ -128,12 +128,12 @@ class ReplicatedMDP(Forwarding):
     def __exit__(self, *args: object) -> None:
         self.close()
 
-    def _ask(self, questions: Sequence[tuple[State, int, int]], rng: np.random.Generator) -> list[Answer]:
+    def _ask(self, questions: Sequence[tuple[State, int, int]], rng: np.random.Generator) -> list[Reply]:
         """The answers, in the order of the questions."""
         certain = self.deterministic_transitions and self.deterministic_rewards
         drawn = self.calls if certain else int(rng.integers(2**63))
         pieces = [Piece(*question, (drawn, i)) for i, question in enumerate(questions)]
-        todo, answers, deaths = deque(range(len(pieces))), dict[int, Answer](), Counter[int]()
+        todo, answers, deaths = deque(range(len(pieces))), dict[int, Reply](), Counter[int]()
         try:
             while len(answers) < len(pieces):
                 while todo and self._crew.free:
@@ -158,11 +158,11 @@ class ReplicatedMDP(Forwarding):
         return [answers[at] for at in range(len(pieces))]
 
 
-def _single(answer: Answer) -> tuple[float, State]:
+def _single(answer: Reply) -> tuple[float, State]:
     return answer.rewards[0], answer.successors[answer.which[0]]
 
 
-def draw(mdp: MDP, piece: Piece) -> Answer:
+def draw(mdp: MDP, piece: Piece) -> Reply:
     """What a replica answers."""
     state, action, n, seed = piece
     rng = np.random.default_rng(seed)
@@ -170,12 +170,12 @@ def draw(mdp: MDP, piece: Piece) -> Answer:
     try:
         if n > 1 and isinstance(mdp, Vectorised):
             rewards, successors, which = mdp.step_batch(state, action, n, rng)
-            return Answer(rewards.tolist(), list(successors), which.tolist(), rng.bit_generator.state != before)
+            return Reply(rewards.tolist(), list(successors), which.tolist(), rng.bit_generator.state != before)
         steps = [mdp.step(state, action, rng) for _ in range(n)]
         drew = rng.bit_generator.state != before
-        return Answer([reward for reward, _ in steps], [following for _, following in steps], range(n), drew)
+        return Reply([reward for reward, _ in steps], [following for _, following in steps], range(n), drew)
     except Exception as error:
-        return Answer((), (), (), False, RuntimeError(f"{type(error).__name__}: {error}"))
+        return Reply((), (), (), False, RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 # ------------------------------------------------------------------------------------------------- who answers
@@ -191,7 +191,7 @@ class _Crew(Protocol):
     def send(self, at: int, piece: Piece) -> None:
         """Give it a piece."""
 
-    def receive(self) -> list[tuple[int, Answer | None]]:
+    def receive(self) -> list[tuple[int, Reply | None]]:
         """Wait for answers; None where a replica died."""
 
     def drop(self) -> None:
@@ -219,9 +219,9 @@ class _Processes:
         with suppress(BrokenPipeError, ConnectionResetError):  # it died while idle: receive hears of it
             child.pipe.send(piece)
 
-    def receive(self) -> list[tuple[int, Answer | None]]:
+    def receive(self) -> list[tuple[int, Reply | None]]:
         ready = set(connection.wait([child.pipe for child in self.busy]))
-        over: list[tuple[int, Answer | None]] = []
+        over: list[tuple[int, Reply | None]] = []
         for child in [child for child in self.busy if child.pipe in ready]:
             at = self.busy.pop(child)
             try:
@@ -269,9 +269,9 @@ class _Actors:
         actor = self.idle.pop() if self.idle else self.ray.remote(num_cpus=1)(_Replica).remote(self.make)
         self.busy[actor.answer.remote(piece)] = at, actor
 
-    def receive(self) -> list[tuple[int, Answer | None]]:
+    def receive(self) -> list[tuple[int, Reply | None]]:
         ready, _ = self.ray.wait(list(self.busy), num_returns=1)
-        over: list[tuple[int, Answer | None]] = []
+        over: list[tuple[int, Reply | None]] = []
         for reference in ready:
             at, actor = self.busy.pop(reference)
             try:
@@ -306,6 +306,6 @@ class _Replica:
     def __init__(self, make: Callable[[], MDP]) -> None:
         self.mdp = make()
 
-    def answer(self, piece: Piece) -> Answer:
+    def answer(self, piece: Piece) -> Reply:
         """What it draws."""
         return draw(self.mdp, piece)

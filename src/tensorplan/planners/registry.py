@@ -8,10 +8,11 @@ from tensorplan.core import Planner
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import call, lookup, parse
 from tensorplan.planners.baselines.confident_lspi import ConfidentLSPI
+from tensorplan.planners.baselines.oracle import Oracle
+from tensorplan.planners.baselines.random import RandomPlanner
 from tensorplan.planners.baselines.root_search import RootSearch
 from tensorplan.planners.baselines.sparse_sampling import SparseSampling
 from tensorplan.planners.baselines.uct import UCT
-from tensorplan.planners.baselines.yardsticks import Oracle, RandomPlanner
 from tensorplan.planners.bilin_ucb.config import BiLinUCB
 from tensorplan.planners.linear_q.ocp import OCP
 from tensorplan.planners.linear_q.span import SpanPlanner

@@ -413,6 +413,6 @@ def diagnosis_table(diagnosis: Diagnosis) -> Table:
         table.add_section()
         before = ""
         for row, (about, finding) in enumerate(findings(part)):
-            table.add_row(f"{part.values}*" if not row else "", "" if about == before else about, escape(finding))
+            table.add_row(f"{part.kind}*" if not row else "", "" if about == before else about, escape(finding))
             before = about
     return table

@@ -12,9 +12,9 @@ from tensorplan.core.errors import LONGEST, NotRealizable, Refused, shortened
 from tensorplan.core.jsonable import plain
 from tensorplan.judge.brackets import bracket, traces
 from tensorplan.loop import run
-from tensorplan.planners.baselines.yardsticks import exact_solution
 from tensorplan.planners.registry import make_planner
 from tensorplan.problems.catalog import instance
+from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.sweeps.store import RunRow
 from tensorplan.sweeps.suite import Unit
 

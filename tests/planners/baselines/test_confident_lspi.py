@@ -82,7 +82,7 @@ class _Features:
 def test_core_sets_stay_within_their_bound_and_leave_nothing_uncertain(threshold):
     """τ = 0.2 takes the same pair more than once."""
     for seed in range(3):
-        task = tp.make("layered-stochastic/3x4", features="q", horizon=6, states=30, seed=seed)
+        task = tp.make("layered-stochastic/3x4", kind="q", horizon=6, states=30, seed=seed)
         access, policy = plan(task, seed, rollouts=10, threshold=threshold, ridge=1e-3)
         assert policy.bound == core_bound(4, threshold, 1e-3)
         for h, core in enumerate(policy.cores):

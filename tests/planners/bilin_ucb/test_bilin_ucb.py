@@ -45,7 +45,7 @@ def value(task, access, policy):
 def small(seed, *, few=False, **options):
     """Both maps are right at every state; with ``few`` there are so few of them that (C) leaves much open."""
     rng = np.random.default_rng(seed)
-    sizes = {"actions": int(rng.integers(2, 5)), "horizon": int(rng.integers(2, 5)), "features": "vq", "seed": seed}
+    sizes = {"actions": int(rng.integers(2, 5)), "horizon": int(rng.integers(2, 5)), "kind": "vq", "seed": seed}
     sizes |= {"d": int(rng.integers(6, 10)), "states": 2} if few else {"d": int(rng.integers(2, 5))}
     if not few:
         sizes["states"] = int(rng.integers(5, 11))
@@ -114,7 +114,7 @@ def test_theta_is_never_cut_off_where_nothing_is_random():
 def test_the_radii_hold_and_are_not_generous():
     """x_h at θ* against e_h for coins of mean 1/2: within, and a quarter of it would not do."""
     mdp = tp.TabularMDP(np.ones((1, 2, 1)), [[0.5, 0.5]], horizon=1, noise=True)
-    task = tp.featurize(mdp, 2, features="vq")
+    task = tp.featurize(mdp, 2, kind="vq")
     ratios = []
     for seed in range(200):
         access, policy = plan(task, BiLinUCB(delta=0.2), seed)
@@ -140,7 +140,7 @@ def test_discrepancies_telescope():
         rng = np.random.default_rng(seed)
         steps = [rng.dirichlet(np.ones(5), (4, 2)) for _ in range(3)]  # the last column is END
         rewards = [rng.random((4, 2)) for _ in range(3)]
-        task = tp.featurize(tp.TabularMDP([*steps[:2], None], rewards, horizon=3, noise=True), 4, features="vq")
+        task = tp.featurize(tp.TabularMDP([*steps[:2], None], rewards, horizon=3, noise=True), 4, kind="vq")
         access = everywhere(task, seed)
         rollouts = Rollouts(access)
         rollouts.extend(task.theta, 50, lambda n: None)
@@ -542,10 +542,10 @@ def both(**options):
 @pytest.mark.parametrize(
     ("task", "sentence"),
     [
-        (tp.make("layered/2x3:features=q"), "problem 'layered/2x3' has no phi_v: BiLin-UCB needs phi_v and phi_q"),
+        (tp.make("layered/2x3:kind=q"), "problem 'layered/2x3' has no phi_v: BiLin-UCB needs phi_v and phi_q"),
         (tp.make("layered/2x3"), "problem 'layered/2x3' has no phi_q: BiLin-UCB needs phi_v and phi_q"),
         (
-            tp.featurize(tp.TabularMDP(np.ones((1, 1, 2)) / 2, [[0.5]], horizon=None), 2, features="vq"),
+            tp.featurize(tp.TabularMDP(np.ones((1, 1, 2)) / 2, [[0.5]], horizon=None), 2, kind="vq"),
             "problem 'tabular' has no horizon, which BiLin-UCB needs",
         ),
         (
@@ -566,7 +566,7 @@ def test_refused_before_any_query(task, sentence, mode):
 def test_the_printed_algorithm_is_for_rewards_between_0_and_1():
     mdp = tp.TabularMDP(np.ones((1, 1, 1)), [[-0.5]], horizon=2, reward_range=(-1.0, 0.0))
     with pytest.raises(tp.Refused, match=r"for rewards in \[0, 1\], and problem 'tabular' has \[-1, 0\]"):
-        plan(tp.featurize(mdp, 2, features="vq"), BiLinUCB(mode="paper"))
+        plan(tp.featurize(mdp, 2, kind="vq"), BiLinUCB(mode="paper"))
 
 
 def test_costs_instead_of_rewards():
@@ -574,7 +574,7 @@ def test_costs_instead_of_rewards():
         rng = np.random.default_rng(seed)
         steps, rewards = rng.dirichlet(np.ones(4), (3, 2)), -rng.random((3, 2))
         mdp = tp.TabularMDP(steps, rewards, horizon=3, reward_range=(-1.0, 0.0), noise=True)
-        task = tp.featurize(mdp, 3, features="vq", seed=seed)
+        task = tp.featurize(mdp, 3, kind="vq", seed=seed)
         access, policy = plan(task, BiLinUCB(delta=0.4), seed)
         assert policy.certificate.status == "certified"
         assert task.optimal_value(0) - value(task, access, policy) <= 0.4

@@ -72,7 +72,7 @@ def test_tables(planner, task):
 
 @both
 def test_it_is_a_planner_as_others_are(planner):
-    check_planner(planner, layered(3, 4, states=10, horizon=4, features="q"))
+    check_planner(planner, layered(3, 4, states=10, horizon=4, kind="q"))
 
 
 # ----------------------------------------------------------------------------------------------------- memory
@@ -85,7 +85,7 @@ def test_what_is_learned_at_one_start_serves_the_next(planner, seeds, later):
     Once the span planner has d equations, an episode verifies one path, ``later`` questions, and nothing else.
     """
     for seed in range(seeds):
-        task = layered(4, 6, states=20, horizon=5, features="q", starts=20, seed=seed)
+        task = layered(4, 6, states=20, horizon=5, kind="q", starts=20, seed=seed)
         fresh = tp.run(task, planner, episodes=8, seed=seed, learn=False).episodes
         learned = tp.run(task, planner, episodes=8, seed=seed).episodes
         known = set()
@@ -102,11 +102,11 @@ def test_what_is_learned_at_one_start_serves_the_next(planner, seeds, later):
 @both
 def test_a_session_is_for_one_problem(planner):
     session, rng = planner.session(), np.random.default_rng(0)
-    task = tp.make("layered/4x6:features=q")
+    task = tp.make("layered/4x6:kind=q")
     session.begin(local(task), rng)
     session.begin(local(task), rng)
     assert repr(session) == repr(planner) == f"{type(planner).__name__}()"
-    for other in ("layered/4x6:features=q:seed=1", "layered/4x7:features=q", "layered/4x6:features=q:horizon=11"):
+    for other in ("layered/4x6:kind=q:seed=1", "layered/4x7:kind=q", "layered/4x6:kind=q:horizon=11"):
         with pytest.raises(tp.BadInput, match="this session remembers another problem than"):
             session.begin(local(tp.make(other)), rng)
 
@@ -164,7 +164,7 @@ def test_misspecified_features(planner, seeds, least, eta):
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         actions, d, horizon = (int(x) for x in rng.integers(2, [12, 7, 7]))
-        task = layered(actions, d, states=20, horizon=horizon, features="q", eta=eta, seed=seed)
+        task = layered(actions, d, states=20, horizon=horizon, kind="q", eta=eta, seed=seed)
         (episode,) = tp.run(task, planner).episodes
         refutes = episode.certificate.status == "refuted"
         assert episode.total_queries <= most_queries(task) + refutes * ROUNDS * horizon
@@ -181,7 +181,7 @@ def test_misspecified_features(planner, seeds, least, eta):
 
 @both
 def test_a_spent_budget_leaves_a_bracket_and_a_policy(planner):
-    task = layered(4, 5, states=20, horizon=6, features="q", seed=3)
+    task = layered(4, 5, states=20, horizon=6, kind="q", seed=3)
     needed = tp.run(task, planner).episodes[0].total_queries
     for budget in range(needed + 2):
         (episode,) = tp.run(task, planner, budget=budget).episodes
@@ -195,7 +195,7 @@ def test_a_spent_budget_leaves_a_bracket_and_a_policy(planner):
 @both
 @pytest.mark.parametrize("at", [0, 3, 17])
 def test_ctrl_c_ends_the_planning_but_not_the_episode(planner, at):
-    task = fragile(layered(4, 5, states=20, horizon=6, features="q", seed=3), at)
+    task = fragile(layered(4, 5, states=20, horizon=6, kind="q", seed=3), at)
     run = tp.run(task, planner, episodes=5)
     assert run.interrupted
     (episode,) = run.episodes

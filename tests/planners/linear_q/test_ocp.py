@@ -57,7 +57,7 @@ def test_many_actions_need_few_programs(monkeypatch):
     programs, run = [], Solver._run
     monkeypatch.setattr(Solver, "_run", lambda self, *objective: (programs.append(1), run(self, *objective))[1])
     for seed in range(3):
-        task = layered(1000, 8, states=5, horizon=8, features="q", seed=seed)
+        task = layered(1000, 8, states=5, horizon=8, kind="q", seed=seed)
         programs.clear()
         solved(task, tp.run(task, OCP()).episodes[0])
         assert len(programs) < 1500
@@ -187,7 +187,7 @@ def test_conflicting_constraints_are_selected_by_age():
 @pytest.mark.parametrize("method", ["_run", "_add"])
 def test_ctrl_c_in_the_solver_leaves_a_session_that_goes_on(method, monkeypatch):
     """At any moment: the next episode of the session is optimal, and asks no more than a fresh one."""
-    task = layered(4, 5, states=20, horizon=6, features="q", seed=3)
+    task = layered(4, 5, states=20, horizon=6, kind="q", seed=3)
     real, calls, moments = getattr(Solver, method), [], [0]
 
     def press(self, *given):

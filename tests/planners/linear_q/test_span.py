@@ -25,7 +25,7 @@ def test_no_simulator_with_a_memory_of_its_own_is_needed():
 def test_queries_do_not_depend_on_the_number_of_actions():
     """Every action two hundred times over: the same states, the same questions, the same return."""
     for seed in range(10):
-        few = layered(3, 5, states=20, horizon=6, features="q", seed=seed)
+        few = layered(3, 5, states=20, horizon=6, kind="q", seed=seed)
 
         class Many:
             def __init__(self, mdp):
@@ -127,7 +127,7 @@ def test_the_basis_stays_orthonormal_where_rows_are_nearly_dependent():
 
 def test_an_equation_allows_for_doubt_about_the_best_action():
     """What is known of e0 and e1 makes e0 look better, by the middle of their ranges; e1 is, and θ* must survive."""
-    task = layered(2, 3, states=3, horizon=2, features="q")
+    task = layered(2, 3, states=3, horizon=2, kind="q")
     theta, unit = np.array([0.4, 0.5, 0.7]), np.eye(3)
     search = SpanPlanner().session().search(local(task), Equations(3, 2.0), np.random.default_rng(0))
     search.memory.add(unit[0], np.zeros(3), 0.35, 0.65)
@@ -144,7 +144,7 @@ def test_an_equation_allows_for_doubt_about_the_best_action():
 
 
 def test_a_session_goes_on_after_ctrl_c():
-    task = fragile(layered(4, 5, states=20, horizon=6, features="q", seed=3), 17)
+    task = fragile(layered(4, 5, states=20, horizon=6, kind="q", seed=3), 17)
     session, rng, first, second = SpanPlanner().session(), np.random.default_rng(0), local(task), local(task)
     assert session.begin(first, rng).certificate.status == "interrupted"
     assert session.begin(second, rng).certificate.status == "certified"

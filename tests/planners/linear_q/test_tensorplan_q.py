@@ -14,7 +14,7 @@ def problems(count, **options):
     rng = np.random.default_rng(3)
     for seed in range(count):
         actions, d, horizon = int(rng.integers(2, 5)), int(rng.integers(2, 9)), int(rng.integers(2, 11))
-        yield tp.make("layered", actions=actions, d=d, horizon=horizon, states=30, features="q", seed=seed, **options)
+        yield tp.make("layered", actions=actions, d=d, horizon=horizon, states=30, kind="q", seed=seed, **options)
 
 
 def test_exact_where_nothing_is_random():
@@ -77,7 +77,7 @@ def test_the_printed_index_loses():
     planner = tp.TensorPlanQ(mode="paper", delta=0.05)
     right, printed = [], []
     for seed in range(30):
-        task = tp.make("layered", actions=2, d=3, horizon=5, states=20, features="q", seed=seed)
+        task = tp.make("layered", actions=2, d=3, horizon=5, states=20, kind="q", seed=seed)
         best = task.optimal_value(0)
         right.append(best - tp.run(task, planner).episodes[0].total_reward)
         printed.append(best - tp.run(task, PrintedPlanner(planner)).episodes[0].total_reward)
@@ -86,7 +86,7 @@ def test_the_printed_index_loses():
 
 
 def test_it_refuses_random_transitions_because_that_question_is_open():
-    task = tp.make("layered-stochastic/2x3:features=q")
+    task = tp.make("layered-stochastic/2x3:kind=q")
     with pytest.raises(tp.Refused, match="linear q\\* with stochastic transitions and few actions is an open question"):
         tp.run(task, tp.TensorPlanQ())
 
@@ -100,7 +100,7 @@ def test_start_states_have_memories_of_their_own():
     rng = np.random.default_rng(0)
     following = np.eye(5)[rng.integers(5, size=(4, 2))]  # the last column is END
     mdp = tp.TabularMDP(following, rng.random((4, 2)), horizon=4, start=[0.25] * 4)
-    task = tp.featurize(mdp, 4, features="q", name="starts")
+    task = tp.featurize(mdp, 4, kind="q", name="starts")
     run = tp.run(task, tp.TensorPlanQ(), episodes=40)
     known = set()
     for episode in run.episodes:
@@ -131,7 +131,7 @@ def test_realizability_is_needed_at_reachable_states_only():
 
 
 def test_a_refutation_names_the_bound_of_the_problem_itself():
-    task = tp.make("layered", actions=3, d=4, horizon=6, states=30, features="q", seed=2)
+    task = tp.make("layered", actions=3, d=4, horizon=6, states=30, kind="q", seed=2)
     length = float(np.linalg.norm(task.theta))
     small = tp.Problem(task.mdp, phi_q=task.phi_q, bound=length / 3, solution=task.solution, name="small")
     with pytest.raises(tp.NotRealizable, match="sqrt\\(2\\) times that of problem 'small'") as refuted:

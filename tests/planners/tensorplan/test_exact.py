@@ -616,7 +616,7 @@ def test_bad_parameters(options, sentence):
             "deterministic rewards",
         ),
         (
-            "layered/2x3:features=q",
+            "layered/2x3:kind=q",
             {},
             tp.Refused,
             "problem 'layered/2x3' has no phi_v, which TensorPlan needs; TensorPlanQ plans with phi_q",

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import families
 
 import tensorplan as tp
-from tensorplan.planners.baselines.yardsticks import RandomPlanner
+from tensorplan.planners.baselines.random import RandomPlanner
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

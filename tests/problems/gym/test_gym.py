@@ -359,7 +359,7 @@ def test_a_frame_of_a_table():
 
 
 def test_features_of_pairs():
-    problem = tp.from_gym("CliffWalking-v1", features="poly1", values="q")
+    problem = tp.from_gym("CliffWalking-v1", features="poly1", kind="q")
     assert problem.phi_v is None
     block = problem.action_features(36, 0)
     assert block.shape == (4, 12)
@@ -372,7 +372,7 @@ def test_the_bound_of_a_table_is_read_off_its_solution():
     problem = tp.from_gym("FrozenLake-v1", features="onehot", horizon=None, discount=0.9)
     values = [problem.optimal_value(s) for s in range(16)]
     assert problem.bound == pytest.approx(1.2 * np.linalg.norm(np.array(values)[list(reached(problem))]))
-    pairs = tp.from_gym("FrozenLake-v1", features="onehot", horizon=None, discount=0.9, values="q")
+    pairs = tp.from_gym("FrozenLake-v1", features="onehot", horizon=None, discount=0.9, kind="q")
     solution = pairs.solution
     rows = [[solution.action_value(s, a, 0) for a in range(4)] for s in reached(pairs)]
     assert pairs.bound == pytest.approx(1.2 * np.linalg.norm(rows))
@@ -429,7 +429,7 @@ class Walk(gymnasium.Env):
         ("FrozenLake-v1", {"get_state": id}, r"give both get_state and set_state, or neither"),
         ("FrozenLake-v1", {"features": "realizingx"}, r"unknown feature map 'realizingx'"),
         ("FrozenLake-v1", {"features": "pol2"}, r"unknown feature map 'pol'; did you mean 'poly'\?"),
-        ("FrozenLake-v1", {"values": "w"}, r"values must be one of v, q, got 'w'"),
+        ("FrozenLake-v1", {"kind": "w"}, r"kind must be one of v, q, got 'w'"),
         ("CartPole-v1", {"features": "onehot", "bound": 1}, r"'onehot' needs a frame of whole numbers"),
         ("Blackjack-v1", {"deterministic": True, "bound": 1}, r"Blackjack-v1 is not deterministic: step .*other"),
         ("FrozenLake-v1", {"deterministic": True}, r"is not deterministic: its transition table has several outcomes"),

@@ -18,7 +18,7 @@ from tensorplan.core import END
 from tensorplan.core.errors import BadInput
 from tensorplan.judge.verdict import judge_run
 from tensorplan.loop import run
-from tensorplan.planners.baselines.yardsticks import RandomPlanner
+from tensorplan.planners.baselines.random import RandomPlanner
 from tensorplan.problems.catalog import make
 from tensorplan.problems.hard.hypercube import decay, distance
 from tensorplan.problems.hard.mdp import HardMDP, shape_for

@@ -105,7 +105,7 @@ forms = st.sampled_from(["stationary", "layered", "forever"])
 @given(seed=seeds, form=forms, reward_range=st.sampled_from(RANGES))
 def test_features_realize_the_optimal_values(features, d, seed, form, reward_range):
     case = instance(seed, form, reward_range)
-    problem = featurize(case.mdp, d, features=features, seed=seed)
+    problem = featurize(case.mdp, d, kind=features, seed=seed)
     assert problem.dimension == d
     assert problem.theta.shape == (d,)
     assert np.linalg.norm(problem.theta) <= problem.bound
@@ -120,7 +120,7 @@ def test_features_realize_the_optimal_values(features, d, seed, form, reward_ran
 
 
 def test_both_maps_share_one_theta_but_not_their_features():
-    problem = featurize(instance(1).mdp, 3, features="vq", seed=1)
+    problem = featurize(instance(1).mdp, 3, kind="vq", seed=1)
     assert problem.phi_v(0, 0).shape == (3,)
     assert np.abs(problem.phi_q(0, 0) - problem.phi_v(0, 0)).max(axis=1).min() > 1e-3
 
@@ -137,7 +137,7 @@ def test_both_maps_share_one_theta_but_not_their_features():
 def test_misspecification_is_eta_by_linear_programming(features, d, seed, form, reward_range, share):
     case = instance(seed, form, reward_range)
     eta = share * min(largest_value(case.mdp, kind) for kind in features)
-    problem = featurize(case.mdp, d, features=features, eta=eta, seed=seed)
+    problem = featurize(case.mdp, d, kind=features, eta=eta, seed=seed)
     assert problem.eta == eta
     assert np.linalg.norm(problem.theta) <= problem.bound
     for kind in features:
@@ -163,10 +163,10 @@ def test_eta_up_to_the_largest_value_and_no_further(kind, reward_range):
         largest = largest_value(case.mdp, kind)
         assert largest == pytest.approx(np.abs(x).max(), abs=1e-9)
         # theta = 0 misses by the largest value, so nothing misses by more
-        rows = case.rows(featurize(case.mdp, 3, features=kind, eta=largest, seed=seed), kind)
+        rows = case.rows(featurize(case.mdp, 3, kind=kind, eta=largest, seed=seed), kind)
         assert misspecification(x, rows) == pytest.approx(largest, abs=1e-7)
         with pytest.raises(BadInput, match=rf"^eta=.* cannot be attained for {kind}\*: θ = 0 is within .*$"):
-            featurize(case.mdp, 3, features=kind, eta=largest * (1 + 1e-9), seed=seed)
+            featurize(case.mdp, 3, kind=kind, eta=largest * (1 + 1e-9), seed=seed)
 
 
 def test_one_value_alone_cannot_be_missed():
@@ -203,7 +203,7 @@ def test_values_that_are_all_zero():
     [
         ({"d": 1}, "d must be a whole number >= 2, got 1"),
         ({"d": 2.5}, "d must be a whole number >= 2, got 2.5"),
-        ({"features": "w"}, "features must be one of v, q, vq, got 'w'"),
+        ({"kind": "w"}, "kind must be one of v, q, vq, got 'w'"),
         ({"eta": -0.1}, "eta must be a number >= 0, got -0.1"),
         ({"eta": float("nan")}, "eta must be a number >= 0, got nan"),
         ({"bound": 0}, "bound must be positive, got 0"),
@@ -222,7 +222,7 @@ def test_the_seed_decides_and_nothing_else():
     case = instance(5)
 
     def features(seed: int, eta: float) -> np.ndarray:
-        problem = featurize(case.mdp, 3, features="vq", eta=eta, seed=seed)
+        problem = featurize(case.mdp, 3, kind="vq", eta=eta, seed=seed)
         return np.concatenate([problem.theta[None], case.rows(problem, "v"), case.rows(problem, "q")])
 
     for eta in (0.0, 0.1):

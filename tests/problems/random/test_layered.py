@@ -36,7 +36,7 @@ def backward(steps: list[np.ndarray], rewards: list[np.ndarray]) -> tuple[list, 
 @pytest.mark.parametrize("noise", [False, True])
 def test_table_features_realize_the_values(noise, branching, features):
     for seed in range(5):
-        options = {"states": 8, "horizon": 4, "branching": branching, "noise": noise, "features": features}
+        options = {"states": 8, "horizon": 4, "branching": branching, "noise": noise, "kind": features}
         problem = layered(3, 5, seed=seed, **options)
         mdp = problem.mdp
         steps = [mdp.matrix(h).toarray().reshape(8, 3, 8) for h in range(3)]
@@ -250,12 +250,12 @@ def test_hashed_problems_of_different_seeds_are_unrelated():
         ({"seed": -1}, "seed must be a whole number >= 0, got -1"),
         ({"noise": "no"}, "noise must be true or false, got 'no'"),
         ({"procedural": "yes"}, "procedural must be true or false, got 'yes'"),
-        ({"features": "phi"}, "features must be one of v, q, vq, got 'phi'"),
+        ({"kind": "phi"}, "kind must be one of v, q, vq, got 'phi'"),
         ({"eta": "little"}, "eta must be a number >= 0, got 'little'"),
         ({"eta": -1, "procedural": True}, "eta must be a number >= 0, got -1"),
         ({"eta": "little", "procedural": True}, "eta must be a number >= 0, got 'little'"),
         ({"eta": 0.1, "procedural": True}, "eta of a procedural problem must be one of 0.0, got '0.1'"),
-        ({"features": "q", "states": HUGE}, "features of a procedural problem must be one of v, got 'q'"),
+        ({"kind": "q", "states": HUGE}, "the kind of a procedural problem must be one of v, got 'q'"),
     ],
 )
 def test_bad_input_is_one_clear_sentence(options, sentence):

@@ -74,7 +74,7 @@ def test_reachable_states_are_right_and_the_others_are_not(features, form):
     wrong, unreachable = 0, 0
     for seed in range(20):
         mdp = table(seed, form, dense=seed % 2 == 0, starts=1 + seed % 2)
-        problem = tp.featurize(mdp, 3, features=features, reach=True, seed=seed)
+        problem = tp.featurize(mdp, 3, kind=features, reach=True, seed=seed)
         inside, outside = split(problem)
         stages = range(problem.horizon or 1)
         masks = [{(h, s) for s, hit in zip(mdp.states(h), reachable(mdp)[h], strict=True) if hit} for h in stages]
@@ -93,7 +93,7 @@ def test_reachable_states_are_right_and_the_others_are_not(features, form):
 
 def test_only_the_features_of_unreachable_states_change():
     for seed in range(5):
-        options = {"states": 12, "horizon": 4, "branching": 2, "features": "vq", "seed": seed}
+        options = {"states": 12, "horizon": 4, "branching": 2, "kind": "vq", "seed": seed}
         task, plain = tp.make("layered/2x3", reach=True, **options), tp.make("layered/2x3", **options)
         assert (task.theta == plain.theta).all()
         assert (task.bound, task.name, task.eta) == (plain.bound, plain.name, plain.eta)
@@ -111,7 +111,7 @@ def test_only_the_features_of_unreachable_states_change():
 def test_they_are_blind_to_the_values():
     """Unit vectors of uniform direction: coordinates of mean 0 and variance 1/d, no correlation with the values."""
     d = 4
-    task = tp.make(f"layered/2x{d}", states=1000, horizon=3, features="v", reach=True, seed=1)
+    task = tp.make(f"layered/2x{d}", states=1000, horizon=3, kind="v", reach=True, seed=1)
     _, outside = split(task)
     phi = np.array([task.phi_v(s, h) for h, s in outside])
     values = np.array([task.optimal_value(s, h) for h, s in outside])
@@ -132,7 +132,7 @@ def numbers(task: tp.Problem) -> np.ndarray:
 
 
 def test_seeds_reproduce():
-    options = {"states": 6, "horizon": 3, "features": "vq", "reach": True}
+    options = {"states": 6, "horizon": 3, "kind": "vq", "reach": True}
     np.random.seed(1)
     first = numbers(tp.make("layered/2x3", seed=4, **options))
     np.random.seed(2)
@@ -143,9 +143,9 @@ def test_seeds_reproduce():
 @pytest.mark.parametrize(
     ("spec", "total", "weighted"),
     [
-        ("layered/2x3:states=4:horizon=3:features=vq:seed=5", -38.07743038817932, -6.625667213875461),
+        ("layered/2x3:states=4:horizon=3:kind=vq:seed=5", -38.07743038817932, -6.625667213875461),
         ("layered-stochastic/3x4:states=5:horizon=3:eta=0.1:seed=2", 6.649469729831138, 5.117323535022679),
-        ("layered/2x2:states=3:horizon=2:features=q:seed=1", 14.249816113877907, 1.8483886826967524),
+        ("layered/2x2:states=3:horizon=2:kind=q:seed=1", 14.249816113877907, 1.8483886826967524),
     ],
 )
 def test_problems_without_it_are_what_they_were(spec, total, weighted):

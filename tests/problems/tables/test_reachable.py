@@ -13,11 +13,11 @@ import pytest
 
 from tensorplan.core import END, Problem
 from tensorplan.core.errors import ProblemError, Refused
-from tensorplan.planners.baselines.yardsticks import exact_solution
 from tensorplan.problems.puzzles import chinese_rings, grid, hanoi
 from tensorplan.problems.random.layered import layered
 from tensorplan.problems.tables import reachable as module
 from tensorplan.problems.tables.reachable import WHOLE, explore, places
+from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
 
 

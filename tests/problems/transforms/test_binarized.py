@@ -14,7 +14,7 @@ from tensorplan.testing import check_problem
 
 
 def small(actions, **params):
-    return layered(actions, 4, **{"states": 5, "horizon": 3, "features": "q"} | params)
+    return layered(actions, 4, **{"states": 5, "horizon": 3, "kind": "q"} | params)
 
 
 @pytest.mark.parametrize("actions", [2, 3, 4, 5, 8, 9])

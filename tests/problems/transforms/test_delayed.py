@@ -32,7 +32,7 @@ def table(seed, noise=False, **options):
 
 
 def linear(mdp, seed=0, **options):
-    return tp.featurize(mdp, 3, features="q", seed=seed, **options)
+    return tp.featurize(mdp, 3, kind="q", seed=seed, **options)
 
 
 def steps(**attributes):
@@ -113,7 +113,7 @@ def test_without_a_horizon_time_stands_still():
 
 
 def test_facts_and_features():
-    task = tp.make("layered/4x3:states=5:horizon=3:features=q")
+    task = tp.make("layered/4x3:states=5:horizon=3:kind=q")
     bar = delayed(task)
     assert (bar.horizon, bar.actions, bar.dimension) == (4, 4, 4)
     assert bar.bound == math.sqrt(2) * task.bound
@@ -128,7 +128,7 @@ def test_facts_and_features():
 
 
 def test_the_best_action_is_that_of_the_next_state():
-    task = tp.make("layered/4x3:states=5:horizon=4:features=q")
+    task = tp.make("layered/4x3:states=5:horizon=4:kind=q")
     bar = delayed(task)
     for stage, state, action in ((0, 0, 3), (1, 6, 0), (2, 12, 1)):
         _, following = task.mdp.step(state, action, RNG)
@@ -222,7 +222,7 @@ def test_a_problem_without_features_of_pairs_is_refused():
 
 def test_stochastic_transitions_are_refused():
     with pytest.raises(tp.Refused) as error:
-        delayed(tp.make("layered/2x3:states=5:horizon=3:features=q:branching=2"))
+        delayed(tp.make("layered/2x3:states=5:horizon=3:kind=q:branching=2"))
     assert str(error.value) == (
         "problem 'layered-stochastic/2x3' is not declared to have deterministic transitions, and v̄*((s,a)) = q*(s,a) "
         "needs them; linear q* with stochastic transitions and few actions is an open question"

@@ -1,4 +1,4 @@
-"""Search at the root: the natural method where one hidden action pays (:mod:`~tensorplan.problems.hard.exponential`)."""
+"""Search at the root, the natural method where one hidden action pays (:mod:`tensorplan.problems.hard.exponential`)."""
 
 from __future__ import annotations
 

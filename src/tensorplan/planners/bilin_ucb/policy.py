@@ -124,7 +124,7 @@ class CertifiedPolicy(GreedyPolicy):
         if self._contradicted:
             self.hypotheses.demand(self.access.root, self.lower)
             return "refuted"
-        self.unfit = next((values for values in ("v", "q") if unfit_by_table(self.access, 0.0, values)), None)
+        self.unfit = next((kind for kind in ("v", "q") if unfit_by_table(self.access, 0.0, kind)), None)
         if status != "certified":
             return status
         if inconclusive(self.access, self.queries.experience):

@@ -41,20 +41,20 @@ def warn(problem: str, certificate: Certificate) -> None:
             warnings.warn(f"problem {problem!r}, status {certificate.status!r}: {doubt}", stacklevel=2)
 
 
-def unfit_by_table(access: Access, eta: float, values: str = "v") -> bool:
+def unfit_by_table(access: Access, eta: float, kind: str = "v") -> bool:
     """Whether states can be listed cheaply, and no θ within B is within η of v* (or q*) at all of them."""
-    misfit = access.misfit(values)
+    misfit = access.misfit(kind)
     return misfit is not None and misfit.least > eta + rounding_of(access, access.discount)
 
 
-def table_refutation(access: Access, policy: Policy, values: str = "v") -> NotRealizable:
+def table_refutation(access: Access, policy: Policy, kind: str = "v") -> NotRealizable:
     """The error for features that a table shows to be unfit."""
-    misfit = access.misfit(values)
+    misfit = access.misfit(kind)
     assert misfit is not None
     where = ", ".join(str(Place(stage, state)) for stage, state in misfit.places[:4])
     return NotRealizable(
         f"problem {access.problem_name!r} is not realizable with B={access.bound:g} (for certain): its table gives "
-        f"{misfit.values}*, which no parameter fits better than {misfit.least:.4g} at {where}",
+        f"{misfit.kind}*, which no parameter fits better than {misfit.least:.4g} at {where}",
         misfit.places,
         misfit.least,
         misfit.bound,

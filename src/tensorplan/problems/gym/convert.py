@@ -33,7 +33,7 @@ def from_gym(
     env: Any,
     *,
     features: Any,
-    values: str = "v",
+    kind: str = "v",
     horizon: int | str | None = "limit",
     discount: float = 1.0,
     bound: float | None = None,
@@ -61,7 +61,7 @@ def from_gym(
     :class:`~tensorplan.features.Frame`; else the ends of the observation space, and where it has none what random play
     saw with a margin.  ``outside``: an observation outside of the frame is an error ("refuse"), or counts as the
     nearest point of it ("clip"): features then do not tell such states apart, and ``problem.mdp.clipped`` says how
-    often that was.  ``values``: "v" makes them φ_v; "q" makes φ_q, a block per action.
+    often that was.  ``kind``: "v" makes them φ_v; "q" makes φ_q, a block per action.
     ``horizon``: a number of steps; "limit" takes the environment's time limit; None ignores it.  ``bound``: B; where
     there is a table it is read off the exact solution if not given.  ``reward_range``: (low, high), or "probe" to try
     random episodes; known for tables and classic control.  ``return_range``: the same for returns, from every state on,
@@ -75,7 +75,7 @@ def from_gym(
     except ModuleNotFoundError as error:
         raise BadInput("from_gym needs Gymnasium: pip install 'tensorplan[gym]'") from error
 
-    one_of("values", values, ("v", "q"))
+    one_of("kind", kind, ("v", "q"))
     one_of("restore", restore, RESTORE)
     one_of("outside", outside, OUTSIDE)
     number("discount", discount, 0.0, 1.0)
@@ -92,12 +92,12 @@ def from_gym(
     )
     mdp.return_range = return_range
     if (d := realizing(features)) is None:
-        problem = _featured(mdp, features, values, discount, bound, scale, seed, name or opened.name)
+        problem = _featured(mdp, features, kind, discount, bound, scale, seed, name or opened.name)
         return replace(problem, retries=retries, unmetered=opened.probed)
     if not isinstance(mdp, TabularMDP):
         raise BadInput(f"{features!r} is made from the exact solution, and {opened.name} has no transition table")
     label = name or f"{opened.name} with {features} features"
-    problem = featurize(mdp, d, features=values, bound=bound, discount=discount, seed=seed, name=label)
+    problem = featurize(mdp, d, kind=kind, bound=bound, discount=discount, seed=seed, name=label)
     return replace(problem, retries=retries, unmetered=opened.probed)
 
 
@@ -117,10 +117,10 @@ def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:
 
 
 def _featured(
-    mdp: Any, features: Any, values: str, discount: float, bound: float | None, scale: float, seed: int, label: str
+    mdp: Any, features: Any, kind: str, discount: float, bound: float | None, scale: float, seed: int, label: str
 ) -> Problem:
     chosen = resolve(features, mdp.frame, seed=seed, scale=scale)
-    phi = PointFeatures(mdp, chosen, mdp.actions if values == "q" else None)
+    phi = PointFeatures(mdp, chosen, mdp.actions if kind == "q" else None)
     solution = solve_tabular(mdp, discount) if isinstance(mdp, TabularMDP) else None
     if bound is None:
         if not isinstance(mdp, TabularMDP):
@@ -128,19 +128,19 @@ def _featured(
                 f"how long θ* may be is not known for {label}: give bound=B, such as the largest value you expect "
                 f"times the square root of the number of features, {chosen.dimension}"
             )
-        bound = _fitted_bound(mdp, phi, solution, values)
-    phi_v, phi_q = (phi, None) if values == "v" else (None, phi)
+        bound = _fitted_bound(mdp, phi, solution, kind)
+    phi_v, phi_q = (phi, None) if kind == "v" else (None, phi)
     return Problem(mdp, phi_v, phi_q, bound=bound, name=label, solution=solution, discount=discount)
 
 
-def _fitted_bound(mdp: TabularMDP, phi: PointFeatures, solution: Any, values: str) -> float:
+def _fitted_bound(mdp: TabularMDP, phi: PointFeatures, solution: Any, kind: str) -> float:
     """A little more than the length of the θ that fits the exact solution best, by least squares, where episodes go."""
     square: Any = 0.0
     moment: Any = 0.0  # the normal equations, stage by stage: a table with a horizon has many rows
     for stage, mask in enumerate(reachable(mdp)):
         states = [mdp.states(stage)[index] for index in np.flatnonzero(mask).tolist()]
         rows = phi.many(states, stage)
-        target = (solution.v if values == "v" else solution.q)[stage][mask].ravel()
+        target = (solution.v if kind == "v" else solution.q)[stage][mask].ravel()
         square, moment = square + rows.T @ rows, moment + rows.T @ target
     theta = np.linalg.lstsq(square, moment, rcond=None)[0]
     return float(SLACK * np.linalg.norm(theta)) or 1.0

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core.errors import BadInput
-from tensorplan.problems.gym.restore import Constants, Functions, Randomness, Way
+from tensorplan.problems.gym.restore import FixedAttributes, Functions, Randomness, Way
 from tensorplan.problems.simulate import global_generators
 
 MOMENTS = 120
@@ -109,7 +109,7 @@ class Stage:
             self.step(self.env, moment.episode, moment.time, moment.action)
 
     def play(
-        self, way: Way | None = None, constants: Constants | None = None
+        self, way: Way | None = None, constants: FixedAttributes | None = None
     ) -> tuple[list[Moment], list[tuple[Any, Any]]]:
         """A reference by random actions; with ``way``, its states are captured as it goes."""
         dice = np.random.default_rng([self.seed])
@@ -153,7 +153,7 @@ def reference(stage: Stage, name: str) -> list[Moment]:
     return first
 
 
-def verify(stage: Stage, way: Way, moments: Sequence[Moment], constants: Constants) -> list[tuple[Any, Any]]:
+def verify(stage: Stage, way: Way, moments: Sequence[Moment], constants: FixedAttributes) -> list[tuple[Any, Any]]:
     """The captured states of the reference, many of them restored and compared; raises Unfaithful.
 
     Copies must go on as the reference does, to the bit.  A user's functions may restore up to rounding, as MuJoCo's

@@ -20,8 +20,8 @@ from tensorplan.problems.gym.faithful import Moment, Stage, Unfaithful, referenc
 from tensorplan.problems.gym.restore import (
     FORBIDDEN,
     Attributes,
-    Constants,
     Deepcopy,
+    FixedAttributes,
     Functions,
     Held,
     Known,
@@ -31,7 +31,15 @@ from tensorplan.problems.gym.restore import (
     hold,
     layers,
 )
-from tensorplan.problems.gym.spaces import Clipping, View, bounded, framed, numbered_actions, table_view, view
+from tensorplan.problems.gym.spaces import (
+    Clipping,
+    ObservationPoints,
+    bounded,
+    framed,
+    numbered_actions,
+    table_view,
+    view,
+)
 from tensorplan.problems.gym.table import GymTable, has_table
 
 OWN = "gymnasium.envs."
@@ -71,13 +79,13 @@ class GymMDP:
         env: Any,
         way: Way,
         actions: Sequence[Any],
-        view: View,
+        view: ObservationPoints,
         horizon: int | None,
         reward_range: tuple[float, float],
         deterministic: bool,
         never_drew: bool,
         look: Callable[[Any], Any] | None,
-        constants: Constants,
+        constants: FixedAttributes,
     ) -> None:
         self.way = way
         self.constants = constants
@@ -220,7 +228,7 @@ class Opened:
             constants,
         )
 
-    def _known_ends(self) -> View:
+    def _known_ends(self) -> ObservationPoints:
         """The view, with what is known of spaces without an end."""
         bare = self.env.unwrapped
         if not type(bare).__module__.startswith(OWN) or self.env.observation_space != bare.observation_space:
@@ -230,7 +238,7 @@ class Opened:
             low[coordinate], high[coordinate] = ends
         return replace(self.view, low=tuple(low), high=tuple(high))
 
-    def _framed(self, found: View) -> View:
+    def _framed(self, found: ObservationPoints) -> ObservationPoints:
         """The view with the frame that the user gave; points outside are moved into it where the user says so."""
         if self.frame is not None:
             found = framed(found, self.frame, self.name)
@@ -264,7 +272,7 @@ class Opened:
 
     def _way(
         self, stage: Stage, moments: Sequence[Moment], restore: str, functions: Any
-    ) -> tuple[Way, Constants, list[Any]]:
+    ) -> tuple[Way, FixedAttributes, list[Any]]:
         """The first way that proves faithful, what stayed as it was meanwhile, and what it captured."""
         attributes = Known(self.env) if Known.fits(self.env) else Attributes()
         ways: list[Way] = [Functions(*functions)] if functions else [attributes, Deepcopy()]
@@ -272,7 +280,7 @@ class Opened:
         for way in ways:
             if restore in ("auto", way.name) or functions:
                 try:
-                    constants = Constants(self.env)
+                    constants = FixedAttributes(self.env)
                     return way, constants, verify(stage, way, moments, constants)
                 except Unfaithful as reason:
                     reasons.append(f"{way.name}: {str(reason)[:300]}")

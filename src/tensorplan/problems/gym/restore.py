@@ -252,7 +252,7 @@ def _copy(x: Any, memo: dict[int, Any], env: Any) -> Any:
     return made
 
 
-class Constants:
+class FixedAttributes:
     """The plain attributes that steps and resets do not change: gravity, masses, a map."""
 
     def __init__(self, env: Any) -> None:

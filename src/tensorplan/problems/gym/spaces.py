@@ -41,7 +41,7 @@ def numbered_actions(space: Any, name: str) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class View:
+class ObservationPoints:
     """Observations as points: a function to R^n, and where its coordinates lie."""
 
     point: Callable[[Any], Array]
@@ -61,7 +61,7 @@ class View:
 class Clipping:
     """Points moved into a frame, as the user asked for; ``clipped`` counts those that had to be."""
 
-    def __init__(self, seen: View) -> None:
+    def __init__(self, seen: ObservationPoints) -> None:
         self.inner = seen.point
         self.low, self.high = np.array(seen.low), np.array(seen.high)
         self.slack = SLACK * (self.high - self.low)
@@ -75,25 +75,25 @@ class Clipping:
         return moved
 
 
-def view(space: Any, name: str) -> View:
+def view(space: Any, name: str) -> ObservationPoints:
     """Observations of a space as points: boxes flattened, tuples and dictionaries one after the other."""
     if isinstance(space, spaces.Discrete):
         ends = (float(space.start),), (float(space.start + space.n - 1),)
-        return View(lambda x: np.array([x], dtype=np.float64), *ends, True)
+        return ObservationPoints(lambda x: np.array([x], dtype=np.float64), *ends, True)
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         size = int(np.prod(space.shape))
         last: Any = np.ravel(space.nvec) - 1 if isinstance(space, spaces.MultiDiscrete) else np.ones(size)
         first = np.ravel(getattr(space, "start", np.zeros(size)))
-        return View(_flat, _floats(first), _floats(first + last), True)
+        return ObservationPoints(_flat, _floats(first), _floats(first + last), True)
     if isinstance(space, spaces.Box):
         low, high = np.ravel(space.low), np.ravel(space.high)
         whole = np.issubdtype(space.dtype, np.integer)
-        return View(_flat, _floats(low), _floats(high), bool(whole))
+        return ObservationPoints(_flat, _floats(low), _floats(high), bool(whole))
     if isinstance(space, spaces.Tuple | spaces.Dict):
         inner: Any = space.spaces
         keys: list[Any] = list(inner) if isinstance(space, spaces.Dict) else list(range(len(inner)))
         parts = [view(inner[key], name) for key in keys]
-        return View(
+        return ObservationPoints(
             lambda x: np.concatenate([part.point(x[key]) for key, part in zip(keys, parts, strict=True)]),
             tuple(itertools.chain(*(part.low for part in parts))),
             tuple(itertools.chain(*(part.high for part in parts))),
@@ -110,7 +110,7 @@ def _flat(x: Any) -> Array:
     return np.asarray(x, dtype=np.float64).ravel()
 
 
-def bounded(seen: View, points: Sequence[Array]) -> View:
+def bounded(seen: ObservationPoints, points: Sequence[Array]) -> ObservationPoints:
     """The view with ends where the space has none: those of the points, with a margin to either side."""
     low, high = np.array(seen.low), np.array(seen.high)
     open_low, open_high = ~(low > -ENDLESS), ~(high < ENDLESS)
@@ -124,7 +124,7 @@ def bounded(seen: View, points: Sequence[Array]) -> View:
     return replace(seen, low=_floats(low), high=_floats(high), guessed=guessed)
 
 
-def framed(seen: View, frame: Any, name: str) -> View:
+def framed(seen: ObservationPoints, frame: Any, name: str) -> ObservationPoints:
     """The view with the ends that the user gave: a Frame, or (low, high)."""
     if not isinstance(frame, Frame):
         try:
@@ -135,19 +135,23 @@ def framed(seen: View, frame: Any, name: str) -> View:
         frame = Frame(low, high, seen.whole, names)
     if frame.size != len(seen.low):
         raise BadInput(f"the observations of {name} have {len(seen.low)} coordinates, and frame has {frame.size}")
-    return View(seen.point, frame.low, frame.high, frame.whole, frame.names)
+    return ObservationPoints(seen.point, frame.low, frame.high, frame.whole, frame.names)
 
 
-def table_view(env: Any, states: int) -> View:
+def table_view(env: Any, states: int) -> ObservationPoints:
     """What the numbered states of the toy-text environments stand for: rows and columns; else the number itself."""
     if hasattr(env, "decode") and hasattr(env, "locs"):  # Taxi
         places = len(env.locs)
         decoded = [np.array(list(env.decode(s)), dtype=np.float64) for s in range(states)]
         high = (float(env.max_row), float(env.max_col), float(places), float(places - 1))
-        return View(lambda s: decoded[s], (0.0,) * 4, high, True, ("row", "column", "passenger", "destination"))
+        return ObservationPoints(
+            lambda s: decoded[s], (0.0,) * 4, high, True, ("row", "column", "passenger", "destination")
+        )
     shape = (env.nrow, env.ncol) if hasattr(env, "nrow") else getattr(env, "shape", None)
     if shape is not None and len(shape) == 2 and shape[0] * shape[1] == states:
         columns = int(shape[1])
         ends = (float(shape[0] - 1), float(shape[1] - 1))
-        return View(lambda s: np.array(divmod(s, columns), dtype=np.float64), (0.0, 0.0), ends, True, ("row", "column"))
-    return View(lambda s: np.array([s], dtype=np.float64), (0.0,), (float(states - 1),), True)
+        return ObservationPoints(
+            lambda s: np.array(divmod(s, columns), dtype=np.float64), (0.0, 0.0), ends, True, ("row", "column")
+        )
+    return ObservationPoints(lambda s: np.array([s], dtype=np.float64), (0.0,), (float(states - 1),), True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tensorplan.core import END, Array, State
 from tensorplan.features.frame import Frame
-from tensorplan.problems.gym.spaces import View
+from tensorplan.problems.gym.spaces import ObservationPoints
 from tensorplan.problems.tables.tabular import TabularMDP
 
 
@@ -32,7 +32,7 @@ def has_table(env: Any) -> bool:
 class GymTable(TabularMDP):
     """The table of an environment as an MDP; rewards may depend on where a step leads."""
 
-    def __init__(self, env: Any, horizon: int | None, view: View) -> None:
+    def __init__(self, env: Any, horizon: int | None, view: ObservationPoints) -> None:
         from scipy import sparse
 
         size, actions = len(env.P), len(env.P[0])

@@ -19,7 +19,7 @@ every ā != ā*, as is action 0 at f.  ā* itself is no successor, since a* lead
 the gap is constant at all states that can be reached.
 
 Values do not shrink with the stage; the probability to get there does, by 3/4 or less at each step.
-:mod:`tensorplan.paper.discussion` measures what that means online and for a simulator.
+``benchmarks.discussion`` measures what that means online and for a simulator.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def featurize(
     mdp: TabularMDP,
     d: int,
     *,
-    features: str = "v",
+    kind: str = "v",
     eta: float = 0.0,
     bound: float | None = None,
     reach: bool = False,
@@ -59,14 +59,14 @@ def featurize(
     features are blind to the values, random unit vectors, at states that no episode can come to.
     """
     d = whole("d", d, 2)
-    one_of("features", features, ("v", "q", "vq"))
+    one_of("kind", kind, ("v", "q", "vq"))
     eta, reach = number("eta", eta, 0.0), truth("reach", reach)
     if reach and eta:
         raise BadInput(f"reach and eta={eta:g} do not go together: eta is the misspecification over all states")
     rng = np.random.default_rng(seed)
     solution = solve_tabular(mdp, discount)
-    tables = {kind: solution.v if kind == "v" else solution.q for kind in features}
-    targets = {kind: np.concatenate([t.ravel() for t in table]) for kind, table in tables.items()}
+    tables = {letter: solution.v if letter == "v" else solution.q for letter in kind}
+    targets = {each: np.concatenate([t.ravel() for t in table]) for each, table in tables.items()}
     plans = {kind: _misspecify(x, eta, kind, rng) for kind, x in targets.items()}
 
     largest = max(float(np.abs(x).max(initial=0.0)) for x, _ in plans.values())

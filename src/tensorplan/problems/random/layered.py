@@ -34,7 +34,7 @@ def layered(
     horizon: int = 10,
     branching: int = 1,
     noise: bool = False,
-    features: str = "v",
+    kind: str = "v",
     eta: float = 0.0,
     scale: float = 1.0,
     bound: float | None = None,
@@ -57,10 +57,10 @@ def layered(
     )
     noise, eta, scale = truth("noise", noise), number("eta", eta, 0.0), number("scale", scale, 0.0, 1.0)
     reach = truth("reach", reach)
-    kind = "layered-stochastic" if noise or branching > 1 else "layered"
-    name = f"{kind}/{actions}x{d}"
+    family = "layered-stochastic" if noise or branching > 1 else "layered"
+    name = f"{family}/{actions}x{d}"
     if truth("procedural", states > TABLE_LIMIT if procedural is None else procedural):
-        one_of("features of a procedural problem", features, ("v",))
+        one_of("the kind of a procedural problem", kind, ("v",))
         one_of("eta of a procedural problem", str(eta), ("0.0",))
         one_of("scale of a procedural problem", str(scale), ("1.0",))
         one_of("bound of a procedural problem", str(bound), ("None",))
@@ -69,7 +69,7 @@ def layered(
         return procedural_problem(actions, d, states, horizon, branching, noise, seed, name)
     rng = np.random.default_rng([seed, 1])
     mdp = random_layered(rng, actions, states, horizon, branching, noise, scale, starts)
-    return featurize(mdp, d, features=features, eta=eta, bound=bound, reach=reach, seed=seed, name=name)
+    return featurize(mdp, d, kind=kind, eta=eta, bound=bound, reach=reach, seed=seed, name=name)
 
 
 def random_layered(

@@ -8,7 +8,7 @@ Codes that no action has stand for the last action.  The optimal values are
 
 **No features for them can be derived** from φ_q in general: if there were some of polynomial dimension, TensorPlan
 would solve the hard MDPs as problems with two actions, which the lower bound rules out for A = Ω(d^{1/4} ∧ H^{1/2}).
-The maps offered here are candidates; :func:`tensorplan.paper.discussion.misfit` measures by how much they miss.
+The maps offered here are candidates; ``benchmarks.discussion`` measures by how much they miss.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import END, Array, Problem, Solution, State
+from tensorplan.core import END, Array, OptimalValues, Problem, State
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import one_of, undiscounted
 from tensorplan.problems.transforms.forwarding import Forwarding
@@ -70,7 +70,7 @@ class BinarizedValues:
     """Optimal values from those of the problem."""
 
     mdp: BinarizedMDP
-    solution: Solution
+    solution: OptimalValues
 
     def value(self, state: State, stage: int) -> float:
         """v*((s, prefix))."""

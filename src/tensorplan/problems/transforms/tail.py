@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Enumerable, Features, Problem, Solution, State, Vectorised
-from tensorplan.planners.baselines.yardsticks import exact_solution
+from tensorplan.core import Enumerable, Features, OptimalValues, Problem, State, Vectorised
 from tensorplan.problems.tables.reachable import WHOLE
+from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.transforms.forwarding import Forwarding
 
 
@@ -65,7 +65,7 @@ class TailSolution:
         self.problem, self.first = problem, first
 
     @cached_property
-    def whole(self) -> Solution:
+    def whole(self) -> OptimalValues:
         """The solution of the problem."""
         return exact_solution(self.problem, WHOLE)
 

@@ -4,9 +4,10 @@ import sys
 
 import numpy as np
 import pytest
+from benchmarks import gpu_guessing as gpu
 
 from tensorplan.core.errors import BadInput, TensorplanError
-from tensorplan.game import AbstractGame, Blind, gpu
+from tensorplan.game import AbstractGame, Blind
 from tensorplan.game.balls import least_far
 from tensorplan.game.packed import pack, pack_bits, unpack
 from tensorplan.problems.hard.hypercube import from_secret, is_close

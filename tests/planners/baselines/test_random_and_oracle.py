@@ -64,7 +64,7 @@ def test_random_actions_are_uniform():
 @pytest.mark.parametrize("name", PLANNERS)
 def test_every_planner_keeps_the_contract(name, features):
     steps = {"branching": 3 if features == "random steps" else 1, "noise": features != "deterministic"}
-    task = tp.make("layered", actions=2, d=3, states=4, horizon=3, features="vq", **steps)
+    task = tp.make("layered", actions=2, d=3, states=4, horizon=3, kind="vq", **steps)
     refusals = {
         "tensorplan-q": ("an open question", features == "random steps"),
         "ocp": ("OCP is for deterministic problems", features != "deterministic"),

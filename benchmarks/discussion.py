@@ -22,10 +22,10 @@ from tensorplan.core import Array, Node, Problem, State
 from tensorplan.core.errors import BadInput, Refused
 from tensorplan.core.specs import one_of, whole
 from tensorplan.features.misfit import Fitter
-from tensorplan.planners.baselines.yardsticks import exact_solution
 from tensorplan.problems.hard.constant_gap import ConstantGapMDP
 from tensorplan.problems.random.featurize import reachable
 from tensorplan.problems.tables.reachable import WHOLE
+from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.tables.tabular import TabularMDP
 from tensorplan.problems.transforms.binarized import MAPS, BinarizedMDP, binarize
 

@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from benchmarks.discussion import binarization, misfit, read_the_end, survival
 
 import tensorplan as tp
-from tensorplan.paper.discussion import binarization, misfit, read_the_end, survival
 from tensorplan.problems.hard.constant_gap import FALLEN, constant_gap
 from tensorplan.problems.hard.exponential import exponential
 from tensorplan.problems.random.layered import layered
@@ -88,7 +88,7 @@ def test_other_problems_are_refused():
 
 def test_realizable_features_fit():
     for params in ({}, {"branching": 3, "noise": True}, {"starts": 6}):
-        task = layered(4, 5, states=12, horizon=4, features="vq", **params)
+        task = layered(4, 5, states=12, horizon=4, kind="vq", **params)
         for kind in ("v", "q"):
             found = misfit(task, kind)
             assert found.eta <= 1e-9 * found.largest
@@ -98,7 +98,7 @@ def test_realizable_features_fit():
 @pytest.mark.parametrize("eta", [0.02, 0.2])
 @pytest.mark.parametrize("kind", ["v", "q"])
 def test_a_planted_misspecification_is_found(eta, kind):
-    task = layered(3, 4, states=30, horizon=1, features=kind, eta=eta, starts=30)
+    task = layered(3, 4, states=30, horizon=1, kind=kind, eta=eta, starts=30)
     found = misfit(task, kind)
     assert found.eta == pytest.approx(eta)
     assert found.cases == (30 if kind == "v" else 90)
@@ -119,7 +119,7 @@ def test_one_feature_by_hand():
 @pytest.mark.parametrize("actions", [2, 4, 5])
 def test_no_candidate_fits_the_binarized_problem(actions):
     for seed in range(3):
-        task = layered(actions, 5, states=20, horizon=4, features="q", seed=seed)
+        task = layered(actions, 5, states=20, horizon=4, kind="q", seed=seed)
         own, *candidates = binarization(task)
         assert own.features == "q"
         assert own.eta <= 1e-9
@@ -134,7 +134,7 @@ def test_the_misfit_is_certified_by_a_dual_point():
     """Weights λ with Σ λ_s φ(s) = 0 and Σ |λ_s| = 1 prove that no θ is better than Σ λ_s v*(s)."""
     from scipy.optimize import linprog
 
-    task = layered(3, 3, states=6, horizon=3, features="q")
+    task = layered(3, 3, states=6, horizon=3, kind="q")
     longer = binarize(task, "mean")
     found = misfit(longer)
     reached = {(0, 0)}
