@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+COMPILED = $(BIN)/python -c 'from tensorplan.optimism import Program, solve; solve(Program([1.0], 1.0))'  # once, not in each process
+PYTEST = $(BIN)/pytest -n auto --dist worksteal
 
-.PHONY: demo test examples bench docs clean
+.PHONY: demo test quick coverage examples bench docs clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/core.stamp
@@ -19,9 +21,20 @@ demo: $(VENV)/core.stamp
 
 test: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -c 'from tensorplan.optimism import Program, solve; solve(Program([1.0], 1.0))'  # compile once
-	$(BIN)/pytest -n auto --dist worksteal -rs
+	$(BIN)/mypy --config-file tests/mypy.ini
+	$(COMPILED)
+	$(PYTEST) -rs
+
+quick: $(VENV)/dev.stamp  # what a developer runs all day: under a minute
+	$(BIN)/ruff check .
+	$(COMPILED)
+	$(PYTEST) -m 'not slow and not thorough'
+
+coverage: $(VENV)/dev.stamp
+	$(COMPILED)
+	$(PYTEST) --cov --cov-report=term:skip-covered
 
 examples: $(VENV)/dev.stamp
 	$(BIN)/pytest -n auto -m 'slow or not slow' tests/test_examples.py

@@ -221,7 +221,7 @@ def test_without_a_clock_reset_must_be_called():
         def capture(self, env, observation=None):
             return env.unwrapped.place
 
-    class Bare(gymnasium.Env):
+    class Bare(gymnasium.Env):  # type: ignore[name-defined]
         action_space = observation_space = gymnasium.spaces.Discrete(2)
         place = 0
 
@@ -445,7 +445,7 @@ def test_a_given_table_is_held_against_the_environment():
         agent.act(env)
 
 
-class Stairs(gymnasium.Env):
+class Stairs(gymnasium.Env):  # type: ignore[name-defined]
     """Steps up cost 1 until the top; what is not plain data stays as it is."""
 
     observation_space, action_space = gymnasium.spaces.Box(0, 10, (1,)), gymnasium.spaces.Discrete(2)
@@ -505,7 +505,7 @@ def test_what_may_be_a_constant_of_a_given_problem_is_a_warning(options):
 
 
 def test_constants_that_a_copy_does_not_have():
-    class Pickled(Stairs, gymnasium.utils.EzPickle):
+    class Pickled(Stairs, gymnasium.utils.EzPickle):  # type: ignore[name-defined]
         def __init__(self):
             gymnasium.utils.EzPickle.__init__(self)
             super().__init__()

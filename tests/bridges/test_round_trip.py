@@ -204,7 +204,7 @@ def test_a_time_limit_is_a_horizon_and_the_agent_can_join_midway():
 
 
 def test_an_environment_that_cannot_be_asked_what_it_showed():
-    class Mute(gymnasium.Env):
+    class Mute(gymnasium.Env):  # type: ignore[name-defined]
         """Shows a coordinate, and keeps it under a name that nobody knows."""
 
         action_space = gymnasium.spaces.Discrete(2)
