@@ -82,14 +82,14 @@ def test_the_command_gives_plain_data(cli):
     assert 0 < lower <= upper <= lower + 1e-6
     assert part["declared_bound"] == 3
     assert len(part["theta"]) == part["dimension"] == 3
-    assert {"stage", "state", "value", "fitted", "residual", "weight", "action"} == set(part["bites"][0])
+    assert {"stage", "state", "value", "fitted", "residual", "weight", "action"} == set(part["worst"][0])
 
 
 def test_the_command_on_an_environment(cli):
     pytest.importorskip("gymnasium")
     code, out, _ = cli("diagnose", "FrozenLake-v1", "--features", "poly2", "--horizon", "12")
     assert code == 0
-    assert "bites at" in out
+    assert "worst at" in out
     code, out, _ = cli("diagnose", "FrozenLake-v1", "--features", "onehot@stage", "--horizon", "3", "--kind", "q")
     assert "realized within" in out
     assert "random transitions" in out

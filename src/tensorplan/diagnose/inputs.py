@@ -12,6 +12,7 @@ import numpy as np
 from tensorplan.core import Array, Problem, State
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import one_of, parse
+from tensorplan.core.user_code import CODE
 from tensorplan.diagnose.targets import search
 from tensorplan.features import Frame, PointFeatures, resolve
 from tensorplan.problems.catalog import CATALOG, instance
@@ -91,7 +92,7 @@ def named(
     seed: int = 0,
 ) -> Problem:
     """The problem of a name, such as ``"hanoi/6"`` or ``"FrozenLake-v1"``; features are its own, or those of a spec."""
-    if parse(name)[0] in CATALOG:
+    if not _is_environment(name):
         if horizon is not None:
             raise BadInput(f"a horizon of {name!r} is said in its name, as in layered/4x10:horizon=20")
         problem = instance(name, seed)
@@ -105,6 +106,12 @@ def named(
         raise BadInput(f"features of {name!r} must be said, as in --features poly2")
     given: dict[str, Any] = {"horizon": horizon, "discount": discount, "kind": kind, "bound": bound}
     return from_gym(name, features=features, seed=seed, **{k: v for k, v in given.items() if v is not None})
+
+
+def _is_environment(name: str) -> bool:
+    """Whether a name is meant as an id of Gymnasium, ``module:id`` included; others are of the catalog or user code."""
+    code = CODE.match(name)
+    return parse(name.partition(":")[0])[0] not in CATALOG and code is None
 
 
 def _registered(name: str) -> None:
