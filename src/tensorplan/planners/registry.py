@@ -44,7 +44,7 @@ def make_planner(spec: str, **params: Any) -> Planner:
     the file, and call the class or function.
     """
     name, build, options = find(spec)
-    return _checked(call(name, build, {**options, **params}), f"{name!r} gave")
+    return _checked(call(name, build, {**options, **params}), f"{name!r} must return a planner, got")
 
 
 def as_planner(planner: Planner | str) -> Planner:

@@ -95,7 +95,7 @@ def make(spec: str, **params: Any) -> Problem:
     and call the function, which returns a Problem.
     """
     name, entry, said = find(spec)
-    return _checked(call(name, entry.build, {**said, **params}), f"{name!r} gave")
+    return _checked(call(name, entry.build, {**said, **params}), f"{name!r} must return a problem, got")
 
 
 def instance(spec: str, seed: int) -> Problem:
