@@ -24,7 +24,7 @@ from tensorplan.problems.catalog import as_problem
 from tensorplan.problems.simulate import draw, draw_start, whole_action
 
 ROUNDING = 1e-9
-"""By how much of its size the return of an episode may miss what a certificate promises."""
+"""The share of its size by which the return of an episode may fall short of its certificate."""
 
 MAX_STEPS = 100_000
 """Steps after which an episode of a problem without a horizon is cut off."""
@@ -77,7 +77,7 @@ def run(
         except Exception as error:
             recording.fail(error)
             done += recording.episodes()
-            with suppress(AttributeError):  # an error of somebody else's making may not take one
+            with suppress(AttributeError):  # a foreign error may have slots
                 error.run = so_far()  # type: ignore[attr-defined]
             raise
         finally:

@@ -58,7 +58,7 @@ def test_names_of_both_kinds():
         named("FrozenLake")
     with pytest.raises(tp.BadInput, match="--features poly2"):
         named("FrozenLake-v1")
-    with pytest.raises(tp.BadInput, match="said in its name"):
+    with pytest.raises(tp.BadInput, match="part of its name"):
         named("hanoi/3", horizon=4)
 
 
@@ -99,7 +99,7 @@ def test_the_command_on_an_environment(cli):
     ("arguments", "sentence"),
     [
         (["nowhere"], "there is no problem and no environment 'nowhere'; did you mean"),
-        (["hanoi/4", "--horizon", "5"], "said in its name"),
+        (["hanoi/4", "--horizon", "5"], "part of its name"),
         (["hanoi/4", "--features", "poli2"], "poli"),
         (["hanoi/4", "--kind", "q"], "has no phi_q"),
         (["hanoi/4", "--bound", "0"], "--bound"),

@@ -1,6 +1,6 @@
 """A planner in a loop that is not ours: states in, actions out.
 
-In :func:`tensorplan.run` we take the steps.  Here somebody else does, who may also reset the world, take another action
+In :func:`tensorplan.run` we take the steps.  Here the caller does, and may also reset the world, take another action
 than the one advised, or go on after the horizon.  A planning episode begins at the state that the world is in, and its
 policy goes on as long as the world can be seen to do what was advised.  Otherwise the planner plans again, which is
 always sound: its policy is as good as promised from wherever it begins.

@@ -1,6 +1,6 @@
 """Problems and planners of the user's own, by name: ``mymodule:make_problem``, ``./mine.py:make_problem:size=5``.
 
-The module is imported as Python finds it, the file is run from its path: whoever names one runs its code.
+The module is imported as Python finds it, the file is run from its path: naming one runs its code.
 """
 
 from __future__ import annotations

@@ -32,22 +32,22 @@ SAMPLE = 1_000_000
 """Distinct features that are fitted, unless given."""
 
 SEARCHED = 200_000
-"""Places at most that a search for all places of a deterministic problem finds."""
+"""The largest number of places (stage, state) that a search through a deterministic problem may find."""
 
 BUDGET = 100_000
 """Queries of one attempt to refute, unless given."""
 
 SHOWN = 4
-"""Names and places in one sentence."""
+"""How many names or states one sentence lists."""
 
 NOTHING = 1e-9
-"""A weight that is rounding."""
+"""A weight below this is rounding."""
 
 Progress = Callable[[str], None]
 
 
 class Bracket(NamedTuple):
-    """A number between two others; ``upper`` is infinite where only a lower bound is known."""
+    """Bounds on a number; ``upper`` is infinite where only a lower bound is known."""
 
     lower: float
     upper: float
@@ -55,7 +55,7 @@ class Bracket(NamedTuple):
 
 @dataclass(frozen=True)
 class WorstState:
-    """A place that keeps the misfit from being smaller."""
+    """A state, at a stage, that keeps the misfit from being smaller."""
 
     stage: int
     state: Any
@@ -73,7 +73,7 @@ class WorstState:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the fit of one feature map says, over all places that can be reached from the start."""
+    """The fit of one feature map over all places (stage, state) that are reachable from the start."""
 
     kind: str
     """``"v"`` or ``"q"``."""
@@ -83,12 +83,12 @@ class Fitted:
     places: int
     """How many were fitted, times actions for q*."""
     complete: bool
-    """Whether these are all; else a random choice, and only lower bounds are known."""
+    """Whether these are all; if not they are a random sample, and only lower bounds are known."""
     eta: Bracket
     """The misfit; the lower bound is for θ of norm up to ``radius``."""
     radius: float
     everywhere: Bracket | None
-    """The same over all places of a table, where some cannot be reached."""
+    """The same over all places of a table, where some are not reachable."""
     theta: tuple[float, ...] | None
     """Of least norm among those that attain ``eta.upper``, but for 10^-10 of the largest value."""
     norm: Bracket
@@ -118,14 +118,14 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is known about the features of a problem: one part for each feature map."""
+    """What is known about the features of a problem, one part per feature map."""
 
     problem: str
     parts: tuple[Fitted | RefutationAttempt, ...]
     notes: tuple[str, ...] = ()
     """Why there is no part for a feature map that the problem has."""
     unmetered: int = 0
-    """Steps of the problem's simulator so far that no planner asked for: listing its places takes many."""
+    """Simulator steps so far that no planner queried: listing the places takes many."""
 
     def __getitem__(self, kind: str) -> Fitted | RefutationAttempt:
         """The part of ``"v"`` or ``"q"``."""
@@ -150,7 +150,7 @@ class Diagnosis:
 
 
 METHODS: dict[type[Any], str] = {Fitted: "fitted", RefutationAttempt: "trial"}
-"""What the parts of a diagnosis are called in plain data."""
+"""How the parts of a diagnosis were found, as plain data says it."""
 
 
 def diagnose(
@@ -166,9 +166,8 @@ def diagnose(
 
     The problem may be given by name.  Of a table, and of a deterministic problem with few states, all places are
     fitted: η in a bracket, the θ that attains it, the worst states, the B that is needed, what TensorPlan guarantees
-    then, redundant features.
-    ``sample`` is the most distinct feature vectors that are looked at; of more a random choice is, and η has a lower
-    bound only.  For other problems TensorPlan tries to refute realizability with ``budget`` queries.
+    then, redundant features.  ``sample`` bounds the number of distinct feature vectors; of more, a random sample is
+    fitted, and η has a lower bound only.  For other problems TensorPlan tries to refute realizability with ``budget`` queries.
     """
     sample, budget, seed = whole("sample", sample, 1), whole("budget", budget, 0), whole("seed", seed, 0)
     problem = as_problem(problem, seed)
@@ -233,7 +232,7 @@ def _fitted(problem: Problem, kind: str, places: Places, solution: OptimalValues
 
 
 def _everywhere(problem: Problem, inside: Targets, gathering: Gathering) -> SupFit | None:
-    """The fit over all places of a table, where episodes do not get to all of them."""
+    """The fit over all places of a table, where some are not reachable."""
     if not gathering.outside.count:
         return None
     outside = gathering.outside.targets()
@@ -276,7 +275,7 @@ def _worst(targets: Targets, places: Places, best: SupFit, theta: Array, kind: s
 
 
 def findings(part: Fitted | RefutationAttempt) -> list[tuple[str, str]]:
-    """What a part of a diagnosis says: about what, and what."""
+    """A part of a diagnosis in words: (topic, finding) pairs."""
     if isinstance(part, RefutationAttempt):
         shown = [f"stage {stage}, state {state!r}" for stage, state in part.places]
         return [("trial", part.sentence), *([("contradiction", _few(shown, "; "))] if shown else [])]
@@ -311,8 +310,8 @@ def _described(worst: WorstState) -> str:
 
 
 def _misfit(part: Fitted) -> str:
-    what = "places" if part.kind == "v" else "pairs"
-    where = f"{'' if part.complete else 'a random choice of '}{part.places:,} {what} that can be reached"
+    what = "states" if part.kind == "v" else "pairs"
+    where = f"{'' if part.complete else 'a random sample of '}{part.places:,} reachable {what}"
     rounding = REALIZED * (1 + part.norm.upper)
     said = f"realized within {part.eta.upper:.1g} at" if part.realized else f"eta {between(part.eta)} over"
     said = f"{said} {where}"

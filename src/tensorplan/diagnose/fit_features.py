@@ -83,7 +83,7 @@ class Fit:
     realized: bool
     """Whether the misfit is at most what was asked for, up to rounding."""
     eta: float
-    """The misfit: some θ with ‖θ‖ <= bound misses v* by no more, at all states that can be reached."""
+    """The misfit: some θ with ‖θ‖ <= bound misses v* by no more, at all reachable states."""
     bound: float
     """The norm that this takes, rounded up."""
     base_eta: float
@@ -130,7 +130,7 @@ def fit_features(
 
 
 class _Search:
-    """The columns of all maps at all states that can be reached, and those chosen so far."""
+    """The columns of all maps at all reachable states, and those chosen so far."""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ what it measured, they miss by more: min_{‖θ‖ <= B} max_s |v*(s) - <φ(s), 
 these measurements is tried, and so on.  Where some θ agrees nothing follows: the states that were not measured may say
 otherwise.
 
-Without randomness all this is for certain.  With it each run is wrong with a small probability; what it says about
+Without randomness all this is certain.  With it each run is wrong with a small probability; what a run says about
 larger η than its own is a guess, since the radii of its estimates were made for its own, and counts once a run with
 that η was refuted.
 """
@@ -29,7 +29,7 @@ from tensorplan.planners.tensorplan.trace import Iteration
 from tensorplan.problems.simulate import draw_start
 
 NODES = 200_000
-"""Of the branch and bound in one round, after which planning is stopped."""
+"""Nodes of branch and bound in one round, after which planning is stopped."""
 
 RUNS = 8
 """How many η are tried where nothing is random."""
@@ -43,7 +43,7 @@ FAILURE = 0.05
 
 @dataclass(frozen=True)
 class RefutationAttempt:
-    """What planning with a budget of queries said about the features."""
+    """What planning with a budget of queries found out about the features."""
 
     kind: str
     """``"v"`` or ``"q"``."""
@@ -60,7 +60,7 @@ class RefutationAttempt:
     """The probability that ``refuted`` or ``eta`` is wrong is at most this; 0 without randomness."""
     queries: int
     places: tuple[tuple[int, Any], ...]
-    """(stage, state) of a set of states that cannot all be right, for the largest η that was refuted."""
+    """(stage, state) of a set of states whose measurements contradict each other at the largest η that was refuted."""
     certificate: Certificate | None
     """Of the run that assumed realizability."""
     interrupted: bool = False
@@ -68,7 +68,7 @@ class RefutationAttempt:
 
     @property
     def sentence(self) -> str:
-        """What follows."""
+        """The finding in words."""
         star = f"{self.kind}*"
         if not self.refuted:
             why = "" if self.certificate is None else f" (planning ended: {self.certificate.status})"

@@ -145,7 +145,7 @@ def _value_of_path(problem: Problem, driver: Driver, rng: np.random.Generator) -
     seen: dict[Any, int] = {}
     while driver.state is not END:
         first = seen.setdefault((driver.stage, driver.state), len(rewards))
-        if first < len(rewards):  # a cycle, for ever
+        if first < len(rewards):  # a cycle, which repeats without end
             if discount == 1:
                 raise BadInput(
                     f"the policy of {driver.planner!r} goes in circles at state {shown(driver.state)}: it has no value"
