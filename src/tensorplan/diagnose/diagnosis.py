@@ -167,7 +167,8 @@ def diagnose(
     The problem may be given by name.  Of a table, and of a deterministic problem with few states, all places are
     fitted: η in a bracket, the θ that attains it, the worst states, the B that is needed, what TensorPlan guarantees
     then, redundant features.  ``sample`` bounds the number of distinct feature vectors; of more, a random sample is
-    fitted, and η has a lower bound only.  For other problems TensorPlan tries to refute realizability with ``budget`` queries.
+    fitted, and η has a lower bound only.  For other problems TensorPlan tries to refute realizability with ``budget``
+    queries.
     """
     sample, budget, seed = whole("sample", sample, 1), whole("budget", budget, 0), whole("seed", seed, 0)
     problem = as_problem(problem, seed)
