@@ -4,7 +4,6 @@ Run it with ``python examples/american_option.py``; docs/cases/american_option.m
 """
 
 import tensorplan as tp
-from tensorplan.judge.sessions import side_by_side
 
 problem = tp.make("american-put/6:features=payoff")
 print(f"v*(s0) = {problem.optimal_value(0):.3f} is the price of the put")
@@ -16,7 +15,7 @@ planners: dict[str, tp.Planner] = {
     "sparse sampling": tp.SparseSampling(width=4),
     "random": tp.RandomPlanner(),
 }
-table = side_by_side(problem, planners, episodes=500, sessions=10)
+table = tp.side_by_side(problem, planners, episodes=500, sessions=10)
 print(table)
 
 

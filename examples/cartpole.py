@@ -7,7 +7,6 @@ from math import floor
 from typing import Any
 
 import tensorplan as tp
-from tensorplan.judge.summaries import student
 
 
 def cartpole(features: str) -> tp.Problem:
@@ -25,8 +24,8 @@ def row(name: str, problem: tp.Problem, planner: tp.Planner, said: str = "") -> 
         except tp.NotRealizable as refutation:
             runs.append(refutation.run)  # played with the best policy found
             refuted += 1
-    won = student([run.episodes[0].total_reward for run in runs])
-    asked = student([run.episodes[0].total_queries for run in runs])
+    won = tp.student([run.episodes[0].total_reward for run in runs])
+    asked = tp.student([run.episodes[0].total_queries for run in runs])
     said = f"refuted {refuted}/10, {said}" if said else ""
     print(f"{name:<33} {won.mean:>5.1f} ± {won.radius:<4.1f} {asked.mean:>7,.0f} ± {asked.radius:<5.0f}{said}".rstrip())
 

@@ -6,7 +6,6 @@ Run it with ``python examples/cliff_walking.py``; docs/cases/cliff_walking.md sa
 from typing import Any
 
 import tensorplan as tp
-from tensorplan.judge.summaries import student
 
 
 def steps(x: Any) -> list[float]:
@@ -19,8 +18,8 @@ def row(name: str, cliffs: list[tp.Problem], planner: tp.Planner, budget: int | 
     """An episode on each cliff; who has no questions left waits, at 1 a step, until 200 steps are over."""
     runs = [tp.run(each, planner, seed=i, budget=budget, max_steps=200) for i, each in enumerate(cliffs)]
     episodes = [run.episodes[0] for run in runs]
-    won = student([e.total_reward - (200 - e.steps) * (e.stopped == "budget") for e in episodes])
-    asked, ended = student([e.total_queries for e in episodes]), sum(e.stopped == "end" for e in episodes)
+    won = tp.student([e.total_reward - (200 - e.steps) * (e.stopped == "budget") for e in episodes])
+    asked, ended = tp.student([e.total_queries for e in episodes]), sum(e.stopped == "end" for e in episodes)
     print(f"{name:<30} {won.mean:>8.1f} ± {won.radius:<6.1f} {ended:>4}/10 {asked.mean:>7.0f} ± {asked.radius:.0f}")
 
 

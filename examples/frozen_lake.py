@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 import tensorplan as tp
-from tensorplan.judge.summaries import student
 
 
 def lake(features: Any, seed: int = 0) -> tp.Problem:
@@ -20,8 +19,8 @@ def lake(features: Any, seed: int = 0) -> tp.Problem:
 def row(name: str, lakes: list[tp.Problem], planner: tp.Planner, budget: int | None = None) -> None:
     """An episode on each lake, with so many questions at most."""
     runs = [tp.run(each, planner, seed=i, budget=budget, max_steps=100) for i, each in enumerate(lakes)]
-    won = student([run.episodes[0].total_reward for run in runs])
-    asked = student([run.episodes[0].total_queries for run in runs])
+    won = tp.student([run.episodes[0].total_reward for run in runs])
+    asked = tp.student([run.episodes[0].total_queries for run in runs])
     print(f"{name:<34} {won.mean:.3f} ± {won.radius:.3f}   {asked.mean:>5.0f} ± {asked.radius:.0f}")
 
 

@@ -7,7 +7,6 @@ from math import ceil, floor, log10
 from typing import Any
 
 import tensorplan as tp
-from tensorplan.judge.sessions import side_by_side
 
 
 def outwards(low: float, high: float) -> str:
@@ -17,7 +16,7 @@ def outwards(low: float, high: float) -> str:
 
 def rows(episodes: int, **planners: tp.Planner) -> Any:
     """What they earn (95% intervals), and what they ask for it."""
-    table = side_by_side(problem, planners, episodes=episodes, sessions=2)
+    table = tp.side_by_side(problem, planners, episodes=episodes, sessions=2)
     for line in table.lines:
         earned = outwards(line.total_reward.low, line.total_reward.high)
         asked = f"some 10^{log10(line.queries.mean):.0f}" if line.queries.mean else "none"

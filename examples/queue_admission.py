@@ -4,7 +4,6 @@ Run it with ``python examples/queue_admission.py``; docs/cases/queue_admission.m
 """
 
 import tensorplan as tp
-from tensorplan.judge.sessions import side_by_side
 
 problem = tp.make("queue-admission/10:features=poly4")
 best = [n for n in range(11) if problem.optimal_policy(n) == 1]
@@ -17,7 +16,7 @@ planners: dict[str, tp.Planner] = {
     "sparse sampling": tp.SparseSampling(width=6, depth=8),
     "random": tp.RandomPlanner(),
 }
-table = side_by_side(problem, planners, episodes=60, max_steps=30)
+table = tp.side_by_side(problem, planners, episodes=60, max_steps=30)
 print(table)
 
 

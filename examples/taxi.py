@@ -6,7 +6,6 @@ Run it with ``python examples/taxi.py``; docs/cases/taxi.md says what it shows.
 from typing import Any
 
 import tensorplan as tp
-from tensorplan.judge.summaries import student
 
 STANDS = ((0, 0), (0, 4), (4, 0), (4, 3))
 
@@ -36,8 +35,8 @@ def row(name: str, taxis: list[tp.Problem], planner: tp.Planner, budget: int | N
     """An episode with each taxi; who has no questions left waits, at 1 a step, until 200 steps are over."""
     runs = [tp.run(each, planner, seed=i, budget=budget, max_steps=200) for i, each in enumerate(taxis)]
     episodes = [run.episodes[0] for run in runs]
-    won = student([e.total_reward - (200 - e.steps) * (e.stopped == "budget") for e in episodes])
-    asked, ended = student([e.total_queries for e in episodes]), sum(e.stopped == "end" for e in episodes)
+    won = tp.student([e.total_reward - (200 - e.steps) * (e.stopped == "budget") for e in episodes])
+    asked, ended = tp.student([e.total_queries for e in episodes]), sum(e.stopped == "end" for e in episodes)
     share = f"{ended}/{len(taxis)}"
     print(f"{name:<30} {won.mean:>8.1f} ± {won.radius:<6.1f} {share:>6} {asked.mean:>8.0f} ± {asked.radius:.0f}")
 

@@ -1,8 +1,12 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from helpers import Walk, problem
 
 import tensorplan as tp
+from tensorplan.loop import Driver, Streams
 
 
 class Script:
@@ -266,3 +270,79 @@ def test_progress_is_told_after_each_step():
 def test_bad_arguments(options):
     with pytest.raises(tp.BadInput, match=next(iter(options))):
         tp.run(problem(), tp.RandomPlanner(), **options)
+
+
+# ------------------------------------------------------------------------------------------------ the driver
+
+
+def test_only_the_loop_lets_planners_meet_a_world():
+    """Sessions, and planners made of planners, start those inside of them; what is admitted comes from the loop."""
+    root = Path(tp.__file__).parent
+    found = {"begin": set(), "admit": set()}
+    for path in root.rglob("*.py"):
+        text, name = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
+        if re.search(r"\.begin\(\w*\.?access\b", text):
+            found["begin"].add(name)
+        if re.search(r"\b_(admit|witness|unchanged)\(", text):
+            found["admit"].add(name)
+    assert found["admit"] == {"loop.py", "access/local.py"}
+    assert "loop.py" in found["begin"]
+    elsewhere = found["begin"] - {"loop.py", "paper/table1.py"}  # table 1 scores what a planner's policy does
+    assert all(name.startswith("planners/") for name in elsewhere)
+
+
+@pytest.mark.parametrize("spec", ["hanoi/3", "layered-stochastic/2x3"])
+def test_a_world_of_somebody_elses_is_driven_as_in_a_run(spec):
+    task = tp.make(spec)
+    planner = tp.UCT(simulations=20)
+    (played,) = tp.run(task, planner, seed=5).episodes
+    streams = Streams.of(5, 0)
+    driver = Driver(task, planner, task.mdp.start(streams.world), streams)
+    driver.begin()
+    actions, queries = [], []
+    while driver.state is not tp.END:
+        actions.append(driver.act())
+        queries.append(driver.charge())
+        _, following = task.mdp.step(driver.state, actions[-1], streams.world)
+        driver.arrive(task.arrive(following, driver.stage))
+    assert (tuple(actions), tuple(queries)) == (played.actions, played.queries)
+    driver.close()
+    with pytest.raises(tp.NotReached, match="is over"):
+        driver.access.query(driver.access.root, 0)
+
+
+def test_a_driver_counts_stages_from_where_it_begins():
+    seen = []
+
+    def act(access, rng, node):
+        seen.append(node.stage)
+        return 1 if len(seen) < 3 else 7
+
+    task = problem()
+    driver = Driver(task, Script(act), 3, Streams.of(0), first=2)
+    driver.begin()
+    for state in (4, 5):
+        driver.act()
+        driver.arrive(state)
+    assert (driver.state, driver.stage) == (5, 4)
+    with pytest.raises(tp.BadInput, match="action 7 at state 5, stage 4"):
+        driver.act()
+    assert seen == [0, 1, 2]
+
+
+def test_a_session_is_given_the_access_of_its_planner():
+    class Session:
+        def begin(self, access, rng):
+            assert isinstance(access, tp.GlobalAccess)
+            return self
+
+        def act(self, node):
+            return 0
+
+    class Config(Session):
+        access = "global"
+
+        def session(self):
+            return Session()
+
+    assert tp.run(problem(), Config()).episodes[0].stopped == "end"

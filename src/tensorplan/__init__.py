@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import sys as _sys
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -46,14 +48,23 @@ _WHERE = {
     "tensorplan.diagnose.diagnosis": "Diagnosis diagnose",
     "tensorplan.diagnose.fit_features": "fit_features",
     "tensorplan.judge.verdict": "Verdict judge",
-    "tensorplan.judge.summaries": "query_cost",
+    "tensorplan.judge.sessions": "side_by_side",
+    "tensorplan.judge.summaries": "query_cost student",
     "tensorplan.judge.compare": "compare",
 }
+_ROOMS = ("features", "game", "optimism", "proofs", "testing")
+"""Modules that are public as a whole."""
+
 _HOME = {name: module for module, names in _WHERE.items() for name in names.split()}
 
-__all__ = sorted(_HOME)
+__all__ = sorted([*_HOME, *_ROOMS])
 
 if TYPE_CHECKING:
+    from tensorplan import features as features
+    from tensorplan import game as game
+    from tensorplan import optimism as optimism
+    from tensorplan import proofs as proofs
+    from tensorplan import testing as testing
     from tensorplan.access import GlobalAccess as GlobalAccess
     from tensorplan.access import LocalAccess as LocalAccess
     from tensorplan.access.delayed import DelayedAccess as DelayedAccess
@@ -91,7 +102,9 @@ if TYPE_CHECKING:
     from tensorplan.features import FeatureMap as FeatureMap
     from tensorplan.features import Frame as Frame
     from tensorplan.judge.compare import compare as compare
+    from tensorplan.judge.sessions import side_by_side as side_by_side
     from tensorplan.judge.summaries import query_cost as query_cost
+    from tensorplan.judge.summaries import student as student
     from tensorplan.judge.verdict import Verdict as Verdict
     from tensorplan.judge.verdict import judge as judge
     from tensorplan.loop import run as run
@@ -124,14 +137,25 @@ if TYPE_CHECKING:
     from tensorplan.proofs import check
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that ``import tensorplan`` stays fast."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'tensorplan' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+class _Package(_ModuleType):
+    """The package.  ``judge`` and ``diagnose`` are functions and rooms; importing a room keeps the function's name."""
+
+    def __getattr__(self, name: str) -> object:
+        """Import a public name when it is first used, so that ``import tensorplan`` stays fast."""
+        if name in _ROOMS:
+            return _import_module(f"tensorplan.{name}")
+        if name not in _HOME:
+            raise AttributeError(f"module 'tensorplan' has no attribute {name!r}")
+        value = getattr(_import_module(_HOME[name]), name)
+        setattr(self, name, value)
+        return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME and isinstance(value, _ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return ["__version__", *__all__]
 
 
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+_sys.modules[__name__].__class__ = _Package

@@ -518,7 +518,7 @@ def test_constants_that_a_copy_does_not_have():
         agent.act(env)
 
 
-def test_flights_from_one_stage_are_in_one_problem():
+def test_plannings_at_one_stage_are_in_one_problem():
     identities = []
 
     class Recording(Script):
@@ -544,23 +544,48 @@ def test_an_environment_made_of_an_environment():
     assert sum(episode(agent, env)[1]) == 1
 
 
-def test_looking_whether_a_flight_goes_on_is_counted():
+def test_looking_whether_a_planning_episode_goes_on_is_counted():
     task = problem(Walk(deterministic_transitions=True, deterministic_rewards=True))
     agent, env = PlannerAgent(Script()), to_gym(task)
     episode(agent, env)
     assert task.unmetered == 5  # at each of six steps but the first
 
 
+def test_an_agent_takes_names():
+    agent, env = PlannerAgent("uct:simulations=5", "hanoi/2"), to_gym("hanoi/2")
+    env.reset()
+    assert agent.act(env) in range(3)
+    assert agent.problem.name == "hanoi/2"
+
+
+def test_a_planning_that_is_over_answers_no_more_queries():
+    kept = []
+
+    class Keeping(Script):
+        def begin(self, access, rng):
+            kept.append(access)
+            return super().begin(access, rng)
+
+    task = problem(Walk(deterministic_transitions=True))
+    agent, env = PlannerAgent(Keeping(), task), to_gym(task)
+    for state in (4, 3):
+        env.reset(options={"state": state, "stage": 2})
+        agent.act(env)
+    with pytest.raises(tp.NotReached, match="is over"):
+        kept[0].query(kept[0].root, 0)
+    assert kept[1].query(kept[1].root, 0)
+
+
 # ------------------------------------------------------------------------------------------------ bad input
 
 
 def test_bad_arguments():
-    with pytest.raises(tp.BadInput, match="PlannerAgent takes a problem, got 'hanoi/3'"):
-        PlannerAgent(tp.TensorPlan(), "hanoi/3")
+    with pytest.raises(tp.BadInput, match=r"expected a problem, .*, got <class .*Lake'>, a class: make an instance"):
+        PlannerAgent(tp.TensorPlan(), type("Lake", (), {}))
     with pytest.raises(tp.BadInput, match="'horizon' is an option for making a problem, and a problem was given"):
         PlannerAgent(tp.TensorPlan(), tp.make("hanoi/3"), horizon=3)
-    with pytest.raises(tp.BadInput, match=r"a planner has a method begin\(access, rng\), and 'uct' has none"):
-        PlannerAgent("uct")
+    with pytest.raises(tp.BadInput, match=r"expected a planner, .*, got 3: a planner has a method begin"):
+        PlannerAgent(3)
     with pytest.raises(tp.Refused, match="asks for 'divine' access"):
         PlannerAgent(type("Oracle", (Script,), {"access": "divine"})())
     with pytest.raises(tp.BadInput, match="seed must be a whole number"):

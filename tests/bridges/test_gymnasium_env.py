@@ -279,7 +279,7 @@ def test_bad_arguments():
         to_gym("hanoi/3", observation="pixels")
     with pytest.raises(tp.BadInput, match="max_steps must be a whole number >= 1"):
         to_gym("hanoi/3", max_steps=0)
-    with pytest.raises(tp.BadInput, match="takes a problem or the name of one"):
+    with pytest.raises(tp.BadInput, match=r"expected a problem, or the name of one such as .*, got 3"):
         to_gym(3)
     with pytest.raises(tp.BadInput, match="did you mean 'hanoi'"):
         to_gym("hanio/3")

@@ -94,25 +94,25 @@ def test_the_misfit_is_that_of_the_full_program(seed, staged, ends):
         assert part.rank == np.linalg.matrix_rank(phi)
 
 
-def test_the_places_where_it_bites_prove_the_bound():
-    """From the bites alone, with the problem's own features and values: no θ fits these few places better."""
+def test_the_places_that_fit_worst_prove_the_bound():
+    """From the worst states alone, with the problem's own features and values: no θ fits these few places better."""
     task = random_problem(3)
     for values, part in zip("vq", diagnose(task).parts, strict=True):
         solution = tp.solve_tabular(task)
         phi, x, weights = [], [], []
-        for bite in part.bites:
+        for worst in part.worst:
             if values == "v":
-                phi.append(task.phi_v(bite.state, bite.stage))
-                assert bite.value == solution.value(bite.state, bite.stage)
+                phi.append(task.phi_v(worst.state, worst.stage))
+                assert worst.value == solution.value(worst.state, worst.stage)
             else:
-                phi.append(task.phi_q(bite.state, bite.stage)[bite.action])
-                assert bite.value == solution.action_value(bite.state, bite.action, bite.stage)
-            x.append(bite.value)
-            weights.append(math.copysign(bite.weight, bite.residual))
-            assert bite.fitted == pytest.approx(phi[-1] @ np.array(part.theta))
-            assert abs(bite.residual) == pytest.approx(part.eta.upper, abs=1e-6)
+                phi.append(task.phi_q(worst.state, worst.stage)[worst.action])
+                assert worst.value == solution.action_value(worst.state, worst.action, worst.stage)
+            x.append(worst.value)
+            weights.append(math.copysign(worst.weight, worst.residual))
+            assert worst.fitted == pytest.approx(phi[-1] @ np.array(part.theta))
+            assert abs(worst.residual) == pytest.approx(part.eta.upper, abs=1e-6)
         assert sum(map(abs, weights)) == pytest.approx(1)
-        assert [bite.weight for bite in part.bites] == sorted((b.weight for b in part.bites), reverse=True)
+        assert [worst.weight for worst in part.worst] == sorted((b.weight for b in part.worst), reverse=True)
         floor = misfit_floor(np.array(phi), np.array(x), np.array(weights), part.radius)
         assert floor == pytest.approx(part.eta.lower, abs=1e-9)
 
@@ -200,9 +200,9 @@ def test_a_sample_gives_a_lower_bound_only():
     assert some.norm == (0.0, math.inf)
     assert some.places == 20
     assert (some.theta, some.guarantee, some.realized) == (None, None, False)
-    assert "random choice" in str(diagnose(task, kind="v", sample=20))
+    assert "random sample" in str(diagnose(task, kind="v", sample=20))
     assert diagnose(task, kind="v", sample=20) == diagnose(task, kind="v", sample=20)
-    assert some.bites != diagnose(task, kind="v", sample=20, seed=1)["v"].bites
+    assert some.worst != diagnose(task, kind="v", sample=20, seed=1)["v"].worst
     enough = diagnose(task, kind="v", sample=10_000)["v"]
     assert enough.eta == truth.eta
 
@@ -244,7 +244,7 @@ def test_a_deterministic_simulator_with_few_states():
     assert other.everywhere is None
     for field in ("eta", "norm", "in_ball"):
         assert getattr(one, field) == pytest.approx(getattr(other, field), abs=1e-9)
-    assert other.bites[0].state[0] == "place"
+    assert other.worst[0].state[0] == "place"
 
 
 # ------------------------------------------------------------------------------------------------------- guarantees

@@ -58,7 +58,7 @@ def test_names_of_both_kinds():
         named("FrozenLake")
     with pytest.raises(tp.BadInput, match="--features poly2"):
         named("FrozenLake-v1")
-    with pytest.raises(tp.BadInput, match="said in its name"):
+    with pytest.raises(tp.BadInput, match="part of its name"):
         named("hanoi/3", horizon=4)
 
 
@@ -82,14 +82,14 @@ def test_the_command_gives_plain_data(cli):
     assert 0 < lower <= upper <= lower + 1e-6
     assert part["declared_bound"] == 3
     assert len(part["theta"]) == part["dimension"] == 3
-    assert {"stage", "state", "value", "fitted", "residual", "weight", "action"} == set(part["bites"][0])
+    assert {"stage", "state", "value", "fitted", "residual", "weight", "action"} == set(part["worst"][0])
 
 
 def test_the_command_on_an_environment(cli):
     pytest.importorskip("gymnasium")
     code, out, _ = cli("diagnose", "FrozenLake-v1", "--features", "poly2", "--horizon", "12")
     assert code == 0
-    assert "bites at" in out
+    assert "worst at" in out
     code, out, _ = cli("diagnose", "FrozenLake-v1", "--features", "onehot@stage", "--horizon", "3", "--kind", "q")
     assert "realized within" in out
     assert "random transitions" in out
@@ -99,7 +99,7 @@ def test_the_command_on_an_environment(cli):
     ("arguments", "sentence"),
     [
         (["nowhere"], "there is no problem and no environment 'nowhere'; did you mean"),
-        (["hanoi/4", "--horizon", "5"], "said in its name"),
+        (["hanoi/4", "--horizon", "5"], "part of its name"),
         (["hanoi/4", "--features", "poli2"], "poli"),
         (["hanoi/4", "--kind", "q"], "has no phi_q"),
         (["hanoi/4", "--bound", "0"], "--bound"),

@@ -9,7 +9,7 @@ from lines import Line, Noisy, Scattered, line, states_of
 import tensorplan as tp
 from tensorplan.diagnose import diagnosis as module
 from tensorplan.diagnose.diagnosis import Fitted, diagnose
-from tensorplan.diagnose.refutation import Trial, try_to_refute
+from tensorplan.diagnose.refutation import RefutationAttempt, try_to_refute
 
 
 @pytest.mark.parametrize("bound", [5.0, 20.0, 1000.0])
@@ -45,7 +45,7 @@ def test_problems_that_cannot_be_listed_are_tested():
     for mdp in (Scattered(), type("Long", (Line,), {"horizon": 40})()):
         diagnosis = diagnose(line(mdp), budget=500)
         part = diagnosis["v"]
-        assert isinstance(part, Trial)
+        assert isinstance(part, RefutationAttempt)
         assert part.refuted
         assert part.queries <= 500
         assert "refuted by" in str(diagnosis)
@@ -55,7 +55,7 @@ def test_problems_that_cannot_be_listed_are_tested():
 def test_nothing_is_claimed_where_nothing_is_refuted(monkeypatch):
     monkeypatch.setattr(module, "SEARCHED", 10)
     (part,) = diagnose(tp.make("hanoi/5")).parts
-    assert isinstance(part, Trial)
+    assert isinstance(part, RefutationAttempt)
     assert (part.refuted, part.eta, part.needed_bound, part.failure) == (False, 0.0, None, 0.0)
     assert part.certificate.status == "certified"
     assert "not refuted by" in part.sentence
@@ -70,7 +70,7 @@ def test_a_random_problem_is_refuted_with_confidence(seed):
     """Against the exact misfit: the same process as a table.  Wrong with probability 0.05 at most, far less in fact."""
     task = line(Noisy(), degree=0, bound=3.0)
     part = diagnose(task, seed=seed)["v"]
-    assert isinstance(part, Trial)
+    assert isinstance(part, RefutationAttempt)
     values = {3: dict.fromkeys(states_of(3), 0.0)}
     for stage in (2, 1, 0):
         values[stage] = {

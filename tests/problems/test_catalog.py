@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import sys
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import tensorplan as tp
 from tensorplan.core import Problem
 from tensorplan.core.errors import BadInput
+from tensorplan.diagnose.inputs import named
 from tensorplan.problems.catalog import CATALOG, instance, make
 from tensorplan.problems.random.layered import Procedural
 
@@ -160,3 +162,148 @@ def test_instances():
         instance(spec, -1)
     assert {name for name, entry in CATALOG.items() if entry.seeded} >= {"layered", "layered-stochastic"}
     assert not CATALOG["hanoi"].seeded
+
+
+# ------------------------------------------------------------------------------------------------ user code
+
+OWN = """
+import numpy as np
+import tensorplan as tp
+
+class Steps:
+    actions = 2
+    deterministic_transitions = deterministic_rewards = True
+    def __init__(self, size): self.horizon = size
+    def start(self, rng): return 0
+    def step(self, state, action, rng): return float(action), state + 1
+
+def make_problem(size=3):
+    return tp.Problem(Steps(size), lambda s, h: np.array([1 - h / size]), bound=float(size), name=f"steps {size}")
+
+def draw_problem(seed=0):
+    return make_problem(size=seed + 1)
+
+class MyPlanner:
+    def __init__(self, action=1): self.action = action
+    def begin(self, access, rng): return self
+    def act(self, node): return self.action
+
+def nothing(): return None
+def simulator(): return Steps(3)
+def broken(): raise RuntimeError("out of paper")
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A folder with a file of the user's own, in which relative paths start."""
+    (tmp_path / "mine.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+@pytest.mark.parametrize("where", ["mine", "./mine.py"])
+def test_problems_of_the_users_own(own, where):
+    assert make(f"{where}:make_problem").horizon == 3
+    assert make(f"{where}:make_problem:size=5").horizon == make(f"{where}:make_problem", size=5).horizon == 5
+    assert instance(f"{where}:make_problem", 7).horizon == 3
+    assert instance(f"{where}:draw_problem", 7).horizon == 8  # it takes a seed, so it is a random family
+    assert instance(f"{where}:draw_problem:seed=2", 7).horizon == 3
+    run = tp.run(f"{where}:make_problem:size=4", f"{where}:MyPlanner:action=1")
+    assert (run.problem, run.episodes[0].total_reward) == ("steps 4", 4.0)
+    assert tp.run(f"{where}:make_problem:size=4", "tensorplan").episodes[0].certificate.upper == pytest.approx(4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("./mine.py:make_problem:sise=5", r"^'./mine.py:make_problem' has no parameter 'sise'; did you mean 'size'\?$"),
+        ("./mine.py:make_problem:size", r"^'./mine.py:make_problem:size': expected key=value after ':', got 'size'$"),
+        ("./mine.py:make_problem:size=0", r"^problem 'steps 0': the bound B must be a positive number, got 0.0$"),
+        ("./mine.py:make_problem:size=x", r"^'./mine.py:make_problem' raised ValueError: .* \(mine.py, line \d+\)$"),
+        ("./mine.py:nothing", r"^'./mine.py:nothing' must return a problem, got None$"),
+        (
+            "./mine.py:simulator",
+            r"^'./mine.py:simulator' must return a problem, got <.*>, an MDP without features: make a problem of it",
+        ),
+        (
+            "./mine.py:MyPlanner",
+            r"^'./mine.py:MyPlanner' must return a problem, got <.*>, a planner: the problem comes first",
+        ),
+        ("mine:broken", r"^'mine:broken' raised RuntimeError: out of paper \(mine.py, line \d+\)$"),
+        ("mine:Steps", r"^'mine:Steps' needs the parameter 'size'$"),
+        ("mine:make_porblem", r"^there is no 'make_porblem' in 'mine'; did you mean 'make_problem'\?$"),
+        ("./other.py:make_problem", r"^cannot read './other.py': No such file or directory$"),
+        ("hanoi:make_problem", r"^'hanoi:make_problem': expected key=value after ':', got 'make_problem'$"),
+    ],
+)
+def test_what_is_wrong_with_the_users_own_is_said_in_a_sentence(own, spec, sentence):
+    with pytest.raises(tp.TensorplanError, match=sentence):
+        make(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("./mine.py:MyPlanner:width=5", r"^'./mine.py:MyPlanner' has no parameter 'width'; there are: action$"),
+        (
+            "./mine.py:nothing",
+            r"^'./mine.py:nothing' must return a planner, got None: a planner has a method begin\(access, rng\)$",
+        ),
+        (
+            "./mine.py:make_problem",
+            r"^'./mine.py:make_problem' must return a planner, got Problem.*, a problem: the problem comes first",
+        ),
+        ("uct:simulations", r"^'uct:simulations': expected key=value after ':', got 'simulations'$"),
+    ],
+)
+def test_what_is_wrong_with_a_planner_of_the_users_own(own, spec, sentence):
+    with pytest.raises(tp.BadInput, match=sentence):
+        tp.make_planner(spec)
+
+
+OWN_ENV = """
+import gymnasium
+from gymnasium import spaces
+
+class Corridor(gymnasium.Env):
+    observation_space, action_space = spaces.Discrete(4), spaces.Discrete(2)
+    def __init__(self, prize=1.0): self.prize, self.place = prize, 0
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = 0
+        return self.place, {}
+    def step(self, action):
+        self.place += int(action)
+        return self.place, self.prize * (self.place == 3), self.place == 3, False, {}
+
+gymnasium.register("Corridor-v0", Corridor, max_episode_steps=5)
+gymnasium.register("halls/Corridor-v0", Corridor, max_episode_steps=6)
+"""
+
+
+def test_environments_of_the_users_own(tmp_path, monkeypatch):
+    gymnasium = pytest.importorskip("gymnasium")
+    (tmp_path / "corridors.py").write_text(OWN_ENV)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    options = "features=onehot@stage:reward_range=probe:bound=3"
+    corridor = make(f"gym/corridors:Corridor-v0:{options}")
+    assert (corridor.horizon, corridor.name) == (5, f"gym/corridors:Corridor-v0:{options}")
+    assert tp.run(corridor, tp.TensorPlan()).episodes[0].total_reward == 1
+    assert make(f"gym/corridors:halls/Corridor-v0:{options}").horizon == 6
+    prize = make(f"gym/corridors:Corridor-v0:{options}:prize=2", horizon=4)
+    assert prize.reward_range == (0.0, 2.0)
+    with pytest.raises(tp.BadInput, match=r"gymnasium.make\('corridors:Hall-v0'\) failed: .*Hall"):
+        make(f"gym/corridors:Hall-v0:{options}")
+    with pytest.raises(tp.BadInput, match=r"gymnasium.make\('nowhere_at_all:Hall-v0'\) failed: No module named"):
+        make(f"gym/nowhere_at_all:Hall-v0:{options}")
+    with pytest.raises(tp.BadInput, match=r"expected key=value after ':', got 'more'"):
+        make("gym/corridors:Corridor-v0:more")
+    with pytest.raises(tp.BadInput, match=r"the range of the rewards of Corridor-v0 is not known"):
+        named("corridors:Corridor-v0", features="poly1", bound=3.0)
+    assert tp.diagnose(f"gym/corridors:Corridor-v0:{options}")["v"].realized
+    for name in ("Corridor-v0", "halls/Corridor-v0"):
+        gymnasium.registry.pop(name)
+    sys.modules.pop("corridors")

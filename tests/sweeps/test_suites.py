@@ -148,3 +148,56 @@ def test_problems_that_take_any_option():
     suite = Suite(("gym/FrozenLake-v1:features=realizing3:is_slippery=false",), ("random",), (0,))
     other = Suite(("gym/FrozenLake-v1:features=realizing3:is_slippery=true",), ("random",), (0,))
     assert suite.units()[0].id != other.units()[0].id
+
+
+OWN = (
+    "def make(size=3, seed=0):\n    raise RuntimeError\n\nclass Mine:\n    def begin(self, access, rng): return self\n"
+)
+
+
+def test_user_code_is_named_in_a_suite(read, tmp_path, monkeypatch):
+    (tmp_path / "ours.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    suite = read("problems:\n - ./ours.py:make: {size: [4.0, 5]}\nplanners: [./ours.py:Mine]\nseeds: 2\n")
+    assert suite.problems == ("./ours.py:make:size=4", "./ours.py:make:size=5")
+    assert suite.planners == ("./ours.py:Mine",)
+    ids = [unit.id for unit in suite.units()]
+    assert len(set(ids)) == 4
+    (tmp_path / "ours.py").unlink()  # what was stored is read without the code
+    again = Suite.from_json(suite.as_json())
+    assert (again, [unit.id for unit in again.units()]) == (suite, ids)
+    with pytest.raises(BadInput, match=r"^cannot read './ours.py': No such file or directory$"):
+        again.check_user_code()
+
+
+def test_the_id_of_user_code_is_made_of_its_name_and_parameters():
+    def of(problem, planner="uct"):
+        return Unit(problem, planner, 0).id
+
+    assert of("ours:make:size=4") == of("ours:make:size=4.0")
+    different = [of(p) for p in ("ours:make", "ours:make:size=4", "ours:make:size=5", "./ours.py:make", "ours:made")]
+    different += [of("ours:make", planner) for planner in ("ours:Mine", "ours:Mine:width=3", "./ours.py:Mine")]
+    assert len(set(different)) == len(different)
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        ("./ours.py:made", "there is no 'made' in './ours.py'; did you mean 'make'?"),
+        ("./ours.py:make: {sise: 3}", "'./ours.py:make' has no parameter 'sise'; did you mean 'size'?"),
+        ("./theirs.py:make", "cannot read './theirs.py': No such file or directory"),
+        ("there_is_no:make", "there is no module 'there_is_no'"),
+    ],
+)
+def test_bad_user_code_has_its_line(read, tmp_path, monkeypatch, entry, sentence):
+    (tmp_path / "ours.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput) as info:
+        read(f"seeds: 1\nproblems:\n - hanoi/3\n - {entry}\nplanners: uct\n")
+    assert str(info.value).endswith(f"suite.yaml, line 4: {sentence}")
+
+
+def test_an_environment_of_the_users_own_keeps_its_module(read):
+    suite = read("problems: ['gym/mymodule:MyEnv-v0:features=poly2:bound=3']\nplanners: uct\nseeds: 1\n")
+    assert suite.problems == ("gym/mymodule:MyEnv-v0:bound=3:features=poly2",)
+    assert suite.units()[0].id != Unit("gym/MyEnv-v0:bound=3:features=poly2", "uct", 0).id

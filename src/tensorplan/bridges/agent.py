@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.bridges.pilot import Pilot, Place
+from tensorplan.bridges.replanning import Position, Replanner
 from tensorplan.core import Certificate, Planner, Problem
 from tensorplan.core.errors import BadInput, NotRealizable
+from tensorplan.problems.catalog import as_problem
 from tensorplan.problems.tables.tabular import TabularMDP
 
 
 class PlannerAgent:
-    """A planner that acts in Gymnasium environments, metered, without touching them.
+    """A planner, or the spec of one, that acts in Gymnasium environments, metered, without touching them.
 
     ``problem``: what to plan in, for all environments of its kind.  Without it an environment made by
     :func:`tensorplan.to_gym` brings its own, whatever is wrapped around it, and any other becomes one by
@@ -41,51 +42,50 @@ class PlannerAgent:
 
     def __init__(
         self,
-        planner: Planner,
-        problem: Problem | None = None,
+        planner: Planner | str,
+        problem: Problem | str | None = None,
         *,
         budget: int | None = None,
         seed: int = 0,
         **options: Any,
     ) -> None:
-        if problem is not None and not isinstance(problem, Problem):
-            raise BadInput(f"PlannerAgent takes a problem, got {problem!r}")
         if problem is not None and options:
             raise BadInput(f"{next(iter(options))!r} is an option for making a problem, and a problem was given")
-        self._pilot = Pilot(planner, budget=budget, seed=seed)
-        self._given, self._options = problem, options
+        self._replanner = Replanner(planner, budget=budget, seed=seed)
+        self._given = None if problem is None else as_problem(problem, seed)
+        self._options = options
         self._env: Any = None
         self._table: Any = None
         """The transition table of the environment, where it has one, when it was last looked at."""
         self._reset = False
         """Whether the environment was reset, by what the user says."""
-        if problem is not None:
-            self._pilot.plan_in(problem)
+        if self._given is not None:
+            self._replanner.plan_in(self._given)
 
     @property
     def problem(self) -> Problem:
         """What the agent plans in; there is none before the first environment, unless it was given."""
-        return self._pilot.problem
+        return self._replanner.problem
 
     @property
     def queries(self) -> list[int]:
         """The queries of each call of ``act`` so far, in order; a call that was cut short is listed too."""
-        return list(self._pilot.queries)
+        return list(self._replanner.queries)
 
     @property
     def certificate(self) -> Certificate | None:
         """Of the current planning episode, where the planner gives one; it is about the state where that began."""
-        return self._pilot.certificate
+        return self._replanner.certificate
 
     @property
     def refutation(self) -> NotRealizable | None:
         """The last proof that the features do not realize v*; the agent goes on with the best policy found."""
-        return self._pilot.refutation
+        return self._replanner.refutation
 
     def reset(self) -> None:
         """Begin a new planning episode with the next ``act``."""
         self._reset = True
-        self._pilot.reset()
+        self._replanner.reset()
 
     def act(self, env: Any, observation: Any = None) -> int:
         """The action in the state that the environment is in.
@@ -94,15 +94,15 @@ class PlannerAgent:
         the state, as in tables, ``act(observation)`` does without the environment.
         """
         if not _is_env(env):
-            return self._pilot.act(self._seen(env))
+            return self._replanner.act(self._seen(env))
         self._recognise(env)
-        place = self._place(env, observation)
-        if not self._pilot.goes_on(place):
-            if self._renewed(env, fresh=place.clock == 0 or self._reset):
-                place = self._place(env, observation)
-            self._pilot.begin(place)
+        position = self._position(env, observation)
+        if not self._replanner.goes_on(position):
+            if self._renewed(env, fresh=position.clock == 0 or self._reset):
+                position = self._position(env, observation)
+            self._replanner.begin(position)
         self._reset = False
-        return self._pilot.advise(place)
+        return self._replanner.advise(position)
 
     def _recognise(self, env: Any) -> None:
         """See to it that there is a problem of this environment."""
@@ -110,9 +110,9 @@ class PlannerAgent:
 
         base, table = env.unwrapped, getattr(env.unwrapped, "P", None)
         if self._given is None and isinstance(base, ProblemEnv):
-            self._pilot.plan_in(base.problem)
+            self._replanner.plan_in(base.problem)
         elif self._given is None and env is not self._env:
-            self._pilot.plan_in(self._adapted(env))
+            self._replanner.plan_in(self._adapted(env))
         elif table is not self._table:
             self._renewed(env, fresh=False)
         self._env, self._table = env, table
@@ -124,7 +124,7 @@ class PlannerAgent:
             return False
         where = f"{env}: its {changed!r} is not what it was when problem {self.problem.name!r} was made"
         if self._given is None:
-            self._pilot.plan_in(self._adapted(env))
+            self._replanner.plan_in(self._adapted(env))
             if self._changed(env, fresh) is None:
                 return True
             where += ", nor is that of a copy"
@@ -133,7 +133,7 @@ class PlannerAgent:
             raise BadInput(f"{where}: make a new problem")
         warnings.warn(f"{where}, which is wrong where steps depend on it; what was learned is dropped", stacklevel=3)
         constants.renew(env)
-        self._pilot.forget()
+        self._replanner.forget()
         return True
 
     def _changed(self, env: Any, fresh: bool) -> str | None:
@@ -144,20 +144,20 @@ class PlannerAgent:
         found: str | None = mdp.changed(env, fresh)
         return found
 
-    def _place(self, env: Any, observation: Any) -> Place:
+    def _position(self, env: Any, observation: Any) -> Position:
         """Where an environment is."""
         from tensorplan.bridges.problem_env import ProblemEnv
 
         base, mdp = env.unwrapped, self.problem.mdp
         ours = isinstance(base, ProblemEnv)
         if ours and base.problem is self.problem:
-            return Place(base.state, base.stage, base.steps)
+            return Position(base.state, base.stage, base.steps)
         if hasattr(mdp, "capture"):
             clock, horizon = _clock(env), self.problem.horizon
             stage = None if clock is None or horizon is None else clock % horizon
-            return Place(mdp.capture(env, observation), stage, clock)
+            return Position(mdp.capture(env, observation), stage, clock)
         if ours:
-            return Place(base.state, base.stage, base.steps)
+            return Position(base.state, base.stage, base.steps)
         raise BadInput(f"problem {self.problem.name!r} cannot read the state of {env}: make the problem with from_gym")
 
     def _adapted(self, env: Any) -> Problem:
@@ -167,8 +167,8 @@ class PlannerAgent:
             raise BadInput(f"to plan in {env} an agent needs features, as in PlannerAgent(planner, features='poly2')")
         return from_gym(env, **self._options)
 
-    def _seen(self, observation: Any) -> Place:
-        """The place that an observation shows."""
+    def _seen(self, observation: Any) -> Position:
+        """The position that an observation shows."""
         problem = self.problem
         if not isinstance(problem.mdp, TabularMDP):
             raise BadInput(
@@ -181,7 +181,7 @@ class PlannerAgent:
             )
         state = int(observation)
         stage = problem.mdp.stage_of(state)
-        return Place(state, stage if problem.mdp.layered else None)
+        return Position(state, stage if problem.mdp.layered else None)
 
 
 def _is_env(thing: Any) -> bool:

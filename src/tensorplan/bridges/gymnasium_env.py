@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tensorplan.core import Problem
 from tensorplan.core.errors import BadInput
 from tensorplan.loop import MAX_STEPS
-from tensorplan.problems.catalog import make
+from tensorplan.problems.catalog import as_problem
 
 if TYPE_CHECKING:
     from tensorplan.bridges.problem_env import ProblemEnv
@@ -21,11 +21,7 @@ def to_gym(problem: Problem | str, *, observation: str = "features", max_steps: 
     _need_gymnasium("to_gym")
     from tensorplan.bridges.problem_env import ProblemEnv
 
-    if isinstance(problem, str):
-        problem = make(problem)
-    if not isinstance(problem, Problem):
-        raise BadInput(f"to_gym takes a problem or the name of one, as in 'hanoi/8', got {problem!r}")
-    return ProblemEnv(problem, observation=observation, max_steps=max_steps)
+    return ProblemEnv(as_problem(problem), observation=observation, max_steps=max_steps)
 
 
 def register_envs() -> None:

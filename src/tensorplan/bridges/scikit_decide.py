@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorplan.bridges.pilot import Pilot, Place
+from tensorplan.bridges.replanning import Position, Replanner
 from tensorplan.core import END, Array, Certificate, Features, Planner, Problem, State
 from tensorplan.core.errors import BadInput, NotRealizable
 from tensorplan.planners.tensorplan.config import TensorPlan
@@ -160,7 +160,7 @@ class TensorPlanSolver(Solver, DeterministicPolicies, FromAnyState):  # type: ig
         reward_range: tuple[float, float],
         horizon: int | None = None,
         discount: float = 1.0,
-        planner: Planner | None = None,
+        planner: Planner | str | None = None,
         budget: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -168,9 +168,9 @@ class TensorPlanSolver(Solver, DeterministicPolicies, FromAnyState):  # type: ig
         refuse_unless_fit(domain_factory())
         super().__init__(domain_factory)
         self._mdp = DomainMDP(self.domain_factory(), horizon, reward_range)
-        self._pilot = Pilot(TensorPlan() if planner is None else planner, budget=budget, seed=seed)
+        self._replanner = Replanner(TensorPlan() if planner is None else planner, budget=budget, seed=seed)
         name = type(self._mdp.domain).__name__
-        self._pilot.plan_in(Problem(self._mdp, features, bound=bound, name=name, discount=discount))
+        self._replanner.plan_in(Problem(self._mdp, features, bound=bound, name=name, discount=discount))
 
     @classmethod
     def _check_domain_additional(cls, domain: Any) -> bool:
@@ -179,47 +179,47 @@ class TensorPlanSolver(Solver, DeterministicPolicies, FromAnyState):  # type: ig
     @property
     def problem(self) -> Problem:
         """The domain as our planners see it."""
-        return self._pilot.problem
+        return self._replanner.problem
 
     @property
     def certificate(self) -> Certificate | None:
         """Where the planner gives one: a bracket on v* of the state that it last planned from."""
-        return self._pilot.certificate
+        return self._replanner.certificate
 
     @property
     def queries(self) -> list[int]:
         """Samples of the domain per decision so far, in order; the first one pays for the planning."""
-        return list(self._pilot.queries)
+        return list(self._replanner.queries)
 
     @property
     def refutation(self) -> NotRealizable | None:
         """The last proof that the features do not realize v*; the policy is the best one found."""
-        return self._pilot.refutation
+        return self._replanner.refutation
 
     def _solve(self, from_memory: Any = None) -> None:
         self._solve_from(
-            self._mdp.start(np.random.default_rng(self._pilot.seed)) if from_memory is None else from_memory
+            self._mdp.start(np.random.default_rng(self._replanner.seed)) if from_memory is None else from_memory
         )
 
     def _solve_from(self, memory: Any) -> None:
         with self._mdp.shelter:
-            self._pilot.begin(self._place(memory))
+            self._replanner.begin(self._position(memory))
 
     def _reset(self) -> None:
-        self._pilot.reset()
+        self._replanner.reset()
 
     def _get_next_action(self, observation: Any, domain: Any = None) -> Any:
         with self._mdp.shelter:
-            return self._mdp.action(observation, self._pilot.act(self._place(observation)))
+            return self._mdp.action(observation, self._replanner.act(self._position(observation)))
 
     def _is_policy_defined_for(self, observation: Any) -> bool:
         return not self._mdp.over(observation)
 
-    def _place(self, state: State) -> Place:
+    def _position(self, state: State) -> Position:
         if self._mdp.over(state):
             raise BadInput(f"state {state!r} is terminal: there is nothing to plan")
         self._mdp.seen = state
-        return Place(state)
+        return Position(state)
 
 
 def refuse_unless_fit(domain: Any) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,7 +95,8 @@ max_steps = click.option(
 def app() -> None:
     """Online planning with a simulator and linear features, with a proof attached.
 
-    Problems are named like hanoi/8 or layered/4x10:horizon=20, planners like uct or uct:simulations=500.
+    Problems are named like hanoi/8 or layered/4x10:horizon=20, planners like uct or uct:simulations=500.  Your own are
+    mymodule:make_problem, ./mine.py:make_problem:size=5 or ./mine.py:MyPlanner, which imports and runs that code.
     """
 
 
@@ -571,6 +574,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from tensorplan.core.errors import TensorplanError
 
     speak_any_language()
+    with suppress(OSError):
+        sys.path.append(os.getcwd())  # where modules of the user's own are looked for, after all others
     log = logging.getLogger("tensorplan")
     log.setLevel(logging.INFO)
     log.handlers = [Talk()]
@@ -593,7 +598,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _configured(config: Any, delta: float | None, trace: bool, show: Callable[[str], None]) -> Any:
     """The planner with δ, a trace and progress, where it knows of them."""
-    knows = {f.name for f in dataclasses.fields(config) if f.init}
+    from tensorplan.core.specs import options
+
+    knows = options(config)
     changes: dict[str, Any] = {}
     if "delta" in knows and delta is not None:
         changes["delta"] = delta
@@ -611,7 +618,7 @@ def _configured(config: Any, delta: float | None, trace: bool, show: Callable[[s
             )
 
         changes["callback"] = tell
-    return dataclasses.replace(config, **changes)
+    return dataclasses.replace(config, **changes) if changes else config
 
 
 def _warm_up() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
 import math
@@ -22,6 +23,11 @@ def parse(spec: str) -> tuple[str, str, dict[str, Any]]:
     """``"name/size:key=value"`` taken apart: the name, the size (may be empty), the parameters."""
     head, *options = spec.split(":")
     name, _, size = head.partition("/")
+    return name.strip(), size.strip(), parameters(spec, options)
+
+
+def parameters(spec: str, options: Iterable[str]) -> dict[str, Any]:
+    """The parameters that the ``key=value`` parts of a spec give."""
     params: dict[str, Any] = {}
     for option in options:
         key, equals, text = option.partition("=")
@@ -30,7 +36,7 @@ def parse(spec: str) -> tuple[str, str, dict[str, Any]]:
         if key.strip() in params:
             raise BadInput(f"{spec!r}: {key.strip()!r} is given twice")
         params[key.strip()] = literal(text.strip())
-    return name.strip(), size.strip(), params
+    return params
 
 
 def literal(text: str) -> Any:
@@ -57,18 +63,20 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """``did you mean ...?``, or the list of what there is."""
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"there are: {', '.join(known)}" if known else "there are none"
 
 
 def call(name: str, build: Callable[..., T], params: Mapping[str, Any]) -> T:
     """``build(**params)``, with a clear sentence for a parameter that is unknown, missing or too large."""
-    takes = inspect.signature(build).parameters
-    rest = [key for key, parameter in takes.items() if parameter.kind is parameter.VAR_KEYWORD]
+    signature = inspect.signature(build).parameters.values()
+    takes = {p.name: p for p in signature if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     for key in params:
-        if key not in takes and not rest:
+        if key not in takes and all(p.kind is not p.VAR_KEYWORD for p in signature):
             raise BadInput(f"{name!r} has no parameter {key!r}; {suggestion(key, takes)}")
     for key, parameter in takes.items():
-        if parameter.default is parameter.empty and key not in params and key not in rest:
+        if parameter.default is parameter.empty and key not in params:
             raise BadInput(f"{name!r} needs the parameter {key!r}")
     try:
         return build(**params)
@@ -78,6 +86,11 @@ def call(name: str, build: Callable[..., T], params: Mapping[str, Any]) -> T:
             raise
         blame = f" with {huge[0]}={shown(params[huge[0]], 20)}" if huge else ""
         raise BadInput(f"{name!r} is too large{blame}: {raised(error).removeprefix('raised ')}") from None
+
+
+def options(config: Any) -> list[str]:
+    """The parameters of a frozen configuration; none of what is not a dataclass."""
+    return [f.name for f in dataclasses.fields(config) if f.init] if dataclasses.is_dataclass(config) else []
 
 
 def whole(name: str, value: Any, low: int, high: int | None = None) -> int:

@@ -20,9 +20,10 @@ from tensorplan.core.jsonable import plain
 from tensorplan.core.specs import one_of, whole
 from tensorplan.diagnose.guarantee import Guarantee, guarantee, rounded_down, rounded_up
 from tensorplan.diagnose.redundancy import Redundant, redundant
-from tensorplan.diagnose.refutation import Trial, try_to_refute
+from tensorplan.diagnose.refutation import RefutationAttempt, try_to_refute
 from tensorplan.diagnose.targets import Gathering, Places, Targets, gather, listed, starts
 from tensorplan.features.misfit import Fitter, SupFit
+from tensorplan.problems.catalog import as_problem
 
 REALIZED = 1e-9
 """A misfit, relative to 1 + ‖θ‖, that is rounding, as TensorPlan's exact mode takes it."""
@@ -31,30 +32,30 @@ SAMPLE = 1_000_000
 """Distinct features that are fitted, unless given."""
 
 SEARCHED = 200_000
-"""Places at most that a search for all places of a deterministic problem finds."""
+"""The largest number of places (stage, state) that a search through a deterministic problem may find."""
 
 BUDGET = 100_000
 """Queries of one attempt to refute, unless given."""
 
 SHOWN = 4
-"""Names and places in one sentence."""
+"""How many names or states one sentence lists."""
 
 NOTHING = 1e-9
-"""A weight that is rounding."""
+"""A weight below this is rounding."""
 
 Progress = Callable[[str], None]
 
 
 class Bracket(NamedTuple):
-    """A number between two others; ``upper`` is infinite where only a lower bound is known."""
+    """Bounds on a number; ``upper`` is infinite where only a lower bound is known."""
 
     lower: float
     upper: float
 
 
 @dataclass(frozen=True)
-class Bite:
-    """A place that keeps the misfit from being smaller."""
+class WorstState:
+    """A state, at a stage, that keeps the misfit from being smaller."""
 
     stage: int
     state: Any
@@ -72,7 +73,7 @@ class Bite:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the fit of one feature map says, over all places that can be reached from the start."""
+    """The fit of one feature map over all places (stage, state) that are reachable from the start."""
 
     kind: str
     """``"v"`` or ``"q"``."""
@@ -82,17 +83,17 @@ class Fitted:
     places: int
     """How many were fitted, times actions for q*."""
     complete: bool
-    """Whether these are all; else a random choice, and only lower bounds are known."""
+    """Whether these are all; if not they are a random sample, and only lower bounds are known."""
     eta: Bracket
     """The misfit; the lower bound is for θ of norm up to ``radius``."""
     radius: float
     everywhere: Bracket | None
-    """The same over all places of a table, where some cannot be reached."""
+    """The same over all places of a table, where some are not reachable."""
     theta: tuple[float, ...] | None
     """Of least norm among those that attain ``eta.upper``, but for 10^-10 of the largest value."""
     norm: Bracket
     """The norm that this takes: the B that is needed; not known from a sample, whose η is smaller."""
-    bites: tuple[Bite, ...]
+    worst: tuple[WorstState, ...]
     """The places that prove the lower bound, largest weight first."""
     declared_eta: float
     declared_bound: float
@@ -117,16 +118,16 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is known about the features of a problem: one part for each feature map."""
+    """What is known about the features of a problem, one part per feature map."""
 
     problem: str
-    parts: tuple[Fitted | Trial, ...]
+    parts: tuple[Fitted | RefutationAttempt, ...]
     notes: tuple[str, ...] = ()
     """Why there is no part for a feature map that the problem has."""
     unmetered: int = 0
-    """Steps of the problem's simulator so far that no planner asked for: listing its places takes many."""
+    """Simulator steps so far that no planner queried: listing the places takes many."""
 
-    def __getitem__(self, kind: str) -> Fitted | Trial:
+    def __getitem__(self, kind: str) -> Fitted | RefutationAttempt:
         """The part of ``"v"`` or ``"q"``."""
         for part in self.parts:
             if part.kind == kind:
@@ -136,7 +137,7 @@ class Diagnosis:
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended a trial."""
-        return any(isinstance(part, Trial) and part.interrupted for part in self.parts)
+        return any(isinstance(part, RefutationAttempt) and part.interrupted for part in self.parts)
 
     def __str__(self) -> str:
         found = [f"{part.kind}*, {what}: {said}" for part in self.parts for what, said in findings(part)]
@@ -144,12 +145,16 @@ class Diagnosis:
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        parts = [{"method": type(part).__name__.lower(), **plain(part)} for part in self.parts]
+        parts = [{"method": METHODS[type(part)], **plain(part)} for part in self.parts]
         return {"problem": self.problem, "parts": parts, "notes": list(self.notes), "unmetered": self.unmetered}
 
 
+METHODS: dict[type[Any], str] = {Fitted: "fitted", RefutationAttempt: "trial"}
+"""How the parts of a diagnosis were found, as plain data says it."""
+
+
 def diagnose(
-    problem: Problem,
+    problem: Problem | str,
     *,
     kind: str | None = None,
     sample: int = SAMPLE,
@@ -159,18 +164,20 @@ def diagnose(
 ) -> Diagnosis:
     """How far the features of a problem are from realizing v* ("v"), q* ("q"), or whichever it has features for.
 
-    Of a table, and of a deterministic problem with few states, all places are fitted: η in a bracket, the θ that
-    attains it, the places where it bites, the B that is needed, what TensorPlan guarantees then, redundant features.
-    ``sample`` is the most distinct feature vectors that are looked at; of more a random choice is, and η has a lower
-    bound only.  For other problems TensorPlan tries to refute realizability with ``budget`` queries.
+    The problem may be given by name.  Of a table, and of a deterministic problem with few states, all places are
+    fitted: η in a bracket, the θ that attains it, the worst states, the B that is needed, what TensorPlan guarantees
+    then, redundant features.  ``sample`` bounds the number of distinct feature vectors; of more, a random sample is
+    fitted, and η has a lower bound only.  For other problems TensorPlan tries to refute realizability with ``budget``
+    queries.
     """
     sample, budget, seed = whole("sample", sample, 1), whole("budget", budget, 0), whole("seed", seed, 0)
+    problem = as_problem(problem, seed)
     maps = {"v": problem.phi_v, "q": problem.phi_q}
     if kind is not None and maps[one_of("kind", kind, maps)] is None:
         raise BadInput(f"problem {problem.name!r} has no phi_{kind}")
     chosen = [kind] if kind is not None else [each for each, phi in maps.items() if phi is not None]
     known = listed(problem, min(sample, SEARCHED), progress)
-    parts: list[Fitted | Trial] = []
+    parts: list[Fitted | RefutationAttempt] = []
     notes = []
     for kind in chosen:
         if known is not None:
@@ -212,7 +219,7 @@ def _fitted(problem: Problem, kind: str, places: Places, solution: OptimalValues
         everywhere=None if everywhere is None else bracket(everywhere.lower, everywhere.upper, gathering.all_outside),
         theta=tuple(shortest.theta.tolist()) if complete else None,
         norm=bracket(shortest.lower if complete else 0.0, shortest.upper),
-        bites=_bites(inside, places, best, shortest.theta, kind),
+        worst=_worst(inside, places, best, shortest.theta, kind),
         declared_eta=problem.eta,
         declared_bound=problem.bound,
         declared_norm=_declared_norm(problem, fitter, best, complete),
@@ -226,7 +233,7 @@ def _fitted(problem: Problem, kind: str, places: Places, solution: OptimalValues
 
 
 def _everywhere(problem: Problem, inside: Targets, gathering: Gathering) -> SupFit | None:
-    """The fit over all places of a table, where episodes do not get to all of them."""
+    """The fit over all places of a table, where some are not reachable."""
     if not gathering.outside.count:
         return None
     outside = gathering.outside.targets()
@@ -251,7 +258,7 @@ def _guarantee(problem: Problem, fitted: Fitted, fitter: Fitter, optimum: float)
     return guarantee(problem, fitted.kind, eta, fitter.shortest(eta).upper, optimum)
 
 
-def _bites(targets: Targets, places: Places, best: SupFit, theta: Array, kind: str) -> tuple[Bite, ...]:
+def _worst(targets: Targets, places: Places, best: SupFit, theta: Array, kind: str) -> tuple[WorstState, ...]:
     """The support of λ, largest weight first; what differs by rounding alone stays in the order of places."""
     found = []
     weights = np.abs(best.weights).round(9)
@@ -261,16 +268,16 @@ def _bites(targets: Targets, places: Places, best: SupFit, theta: Array, kind: s
         stage, state = places[place]
         value, fitted = float(targets.x[row]), float(targets.phi[row] @ theta)
         weight = abs(float(best.weights[i]))
-        found.append(Bite(stage, state, action if kind == "q" else None, value, fitted, value - fitted, weight))
+        found.append(WorstState(stage, state, action if kind == "q" else None, value, fitted, value - fitted, weight))
     return tuple(found)
 
 
 # ------------------------------------------------------------------------------------------------------ in words
 
 
-def findings(part: Fitted | Trial) -> list[tuple[str, str]]:
-    """What a part of a diagnosis says: about what, and what."""
-    if isinstance(part, Trial):
+def findings(part: Fitted | RefutationAttempt) -> list[tuple[str, str]]:
+    """A part of a diagnosis in words: (topic, finding) pairs."""
+    if isinstance(part, RefutationAttempt):
         shown = [f"stage {stage}, state {state!r}" for stage, state in part.places]
         return [("trial", part.sentence), *([("contradiction", _few(shown, "; "))] if shown else [])]
     found = [
@@ -287,7 +294,7 @@ def findings(part: Fitted | Trial) -> list[tuple[str, str]]:
         if names:
             found.append(("redundant", f"{len(names):,} {what}: {_few(names, '; ')}"))
     if not part.realized:
-        found += [("bites at", _bite(bite)) for bite in part.bites[:SHOWN] if bite.weight > NOTHING]
+        found += [("worst at", _described(state)) for state in part.worst[:SHOWN] if state.weight > NOTHING]
     return found
 
 
@@ -296,16 +303,16 @@ def _few(names: list[str], between: str) -> str:
     return between.join(names[:SHOWN]) + more
 
 
-def _bite(bite: Bite) -> str:
-    action = "" if bite.action is None else f", action {bite.action}"
-    star = "v*" if bite.action is None else "q*"
-    where = f"stage {bite.stage}, state {bite.state!r}{action}"
-    return f"{where}: {star} = {bite.value:.5g}, fitted {bite.fitted:.5g} (weight {bite.weight:.2g})"
+def _described(worst: WorstState) -> str:
+    action = "" if worst.action is None else f", action {worst.action}"
+    star = "v*" if worst.action is None else "q*"
+    where = f"stage {worst.stage}, state {worst.state!r}{action}"
+    return f"{where}: {star} = {worst.value:.5g}, fitted {worst.fitted:.5g} (weight {worst.weight:.2g})"
 
 
 def _misfit(part: Fitted) -> str:
-    what = "places" if part.kind == "v" else "pairs"
-    where = f"{'' if part.complete else 'a random choice of '}{part.places:,} {what} that can be reached"
+    what = "states" if part.kind == "v" else "pairs"
+    where = f"{'' if part.complete else 'a random sample of '}{part.places:,} reachable {what}"
     rounding = REALIZED * (1 + part.norm.upper)
     said = f"realized within {part.eta.upper:.1g} at" if part.realized else f"eta {between(part.eta)} over"
     said = f"{said} {where}"

@@ -28,6 +28,7 @@ from tensorplan.diagnose.targets import ENTRIES, listed
 from tensorplan.features import FeatureMap, Frame, resolve
 from tensorplan.features.maps import BaseMap
 from tensorplan.features.misfit import Fitter, SupFit
+from tensorplan.problems.catalog import as_problem
 
 REALIZED = 1e-9
 """A misfit, relative to the largest value, that is rounding."""
@@ -82,7 +83,7 @@ class Fit:
     realized: bool
     """Whether the misfit is at most what was asked for, up to rounding."""
     eta: float
-    """The misfit: some θ with ‖θ‖ <= bound misses v* by no more, at all states that can be reached."""
+    """The misfit: some θ with ‖θ‖ <= bound misses v* by no more, at all reachable states."""
     bound: float
     """The norm that this takes, rounded up."""
     base_eta: float
@@ -98,7 +99,7 @@ class Fit:
 
 
 def fit_features(
-    problem: Problem,
+    problem: Problem | str,
     base: Any,
     candidates: Sequence[Any],
     *,
@@ -111,12 +112,13 @@ def fit_features(
 ) -> Fit:
     """The base features with as many columns of the candidates as it takes to miss v* by at most eta, or ``limit``.
 
-    ``problem``: a small one whose states can be listed; its own features do not matter.  ``base`` and ``candidates``:
-    specs such as ``"poly2"``, or whatever :func:`tensorplan.features.resolve` takes.  ``frame``: what they are maps of;
-    give that of a large problem to use the result there.  ``point(state)``: where a state lies in it; both are the
-    problem's own unless given.
+    ``problem``: a small one whose states can be listed, or its name; its own features do not matter.  ``base`` and
+    ``candidates``: specs such as ``"poly2"``, or whatever :func:`tensorplan.features.resolve` takes.  ``frame``: what
+    they are maps of; give that of a large problem to use the result there.  ``point(state)``: where a state lies in it;
+    both are the problem's own unless given.
     """
     eta, limit, seed = number("eta", eta, 0.0), whole("limit", limit, 0), whole("seed", seed, 0)
+    problem = as_problem(problem, seed)
     if isinstance(candidates, str) or not isinstance(candidates, Sequence):
         raise BadInput(f"candidates must be a list of features, got {candidates!r}")
     if frame is None or point is None:
@@ -128,7 +130,7 @@ def fit_features(
 
 
 class _Search:
-    """The columns of all maps at all states that can be reached, and those chosen so far."""
+    """The columns of all maps at all reachable states, and those chosen so far."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What is diagnosed: a problem by its name, of the catalog or of Gymnasium, with its own features or with others."""
+"""What is diagnosed: a problem by name, of the catalog or of Gymnasium, with its own features or others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from tensorplan.core import Array, Problem, State
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import one_of, parse
+from tensorplan.core.user_code import CODE
 from tensorplan.diagnose.targets import search
 from tensorplan.features import Frame, PointFeatures, resolve
 from tensorplan.problems.catalog import CATALOG, instance
@@ -19,7 +20,7 @@ from tensorplan.problems.gym.convert import from_gym
 from tensorplan.problems.tables.tabular import TabularMDP
 
 SEARCHED = 200_000
-"""Places at most that a search for the coordinates of states visits."""
+"""The largest number of places that a search for the coordinates of states visits."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Points:
 def points_of(problem: Problem) -> Points:
     """The coordinates of states: those of the environment, the number of a table's state, or the entries of tuples.
 
-    The frame of tuples is that of the states that can be reached.
+    The frame of tuples is that of the reachable states.
     """
     mdp: Any = problem.mdp
     if hasattr(mdp, "frame") and hasattr(mdp, "point"):
@@ -91,9 +92,9 @@ def named(
     seed: int = 0,
 ) -> Problem:
     """The problem of a name, such as ``"hanoi/6"`` or ``"FrozenLake-v1"``; features are its own, or those of a spec."""
-    if parse(name)[0] in CATALOG:
+    if not _is_environment(name):
         if horizon is not None:
-            raise BadInput(f"a horizon of {name!r} is said in its name, as in layered/4x10:horizon=20")
+            raise BadInput(f"a horizon of {name!r} is part of its name, as in layered/4x10:horizon=20")
         problem = instance(name, seed)
         if discount is not None and discount != problem.discount:
             problem = replace(problem, discount=discount, solution=None, theta=None)
@@ -102,9 +103,14 @@ def named(
         return problem if features is None else refeatured(problem, features, kind=kind or "v", seed=seed)
     _registered(name)
     if features is None:
-        raise BadInput(f"features of {name!r} must be said, as in --features poly2")
+        raise BadInput(f"{name!r} has no features of its own: name some, as in --features poly2")
     given: dict[str, Any] = {"horizon": horizon, "discount": discount, "kind": kind, "bound": bound}
     return from_gym(name, features=features, seed=seed, **{k: v for k, v in given.items() if v is not None})
+
+
+def _is_environment(name: str) -> bool:
+    """Whether a name is meant as an id of Gymnasium, ``module:id`` included; others are of the catalog or user code."""
+    return parse(name.partition(":")[0])[0] not in CATALOG and CODE.match(name) is None
 
 
 def _registered(name: str) -> None:

@@ -5,7 +5,7 @@ what it measured, they miss by more: min_{‖θ‖ <= B} max_s |v*(s) - <φ(s), 
 these measurements is tried, and so on.  Where some θ agrees nothing follows: the states that were not measured may say
 otherwise.
 
-Without randomness all this is for certain.  With it each run is wrong with a small probability; what it says about
+Without randomness all this is certain.  With it each run is wrong with a small probability; what a run says about
 larger η than its own is a guess, since the radii of its estimates were made for its own, and counts once a run with
 that η was refuted.
 """
@@ -14,16 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import Certificate, Problem
+from tensorplan.core import Certificate, Planner, Problem
 from tensorplan.core.errors import NotRealizable
 from tensorplan.diagnose.guarantee import rounded_down
+from tensorplan.loop import Driver, Streams
+from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
+from tensorplan.planners.tensorplan.config import TensorPlan
+from tensorplan.planners.tensorplan.refute import CLOSE
+from tensorplan.planners.tensorplan.trace import Iteration
+from tensorplan.problems.simulate import draw_start
 
 NODES = 200_000
-"""Of the branch and bound in one round, after which planning is stopped."""
+"""Nodes of branch and bound in one round, after which planning is stopped."""
 
 RUNS = 8
 """How many η are tried where nothing is random."""
@@ -36,8 +42,8 @@ FAILURE = 0.05
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What planning with a budget of queries said about the features."""
+class RefutationAttempt:
+    """What planning with a budget of queries found out about the features."""
 
     kind: str
     """``"v"`` or ``"q"``."""
@@ -54,7 +60,7 @@ class Trial:
     """The probability that ``refuted`` or ``eta`` is wrong is at most this; 0 without randomness."""
     queries: int
     places: tuple[tuple[int, Any], ...]
-    """(stage, state) of a set of states that cannot all be right, for the largest η that was refuted."""
+    """(stage, state) of a set of states whose measurements contradict each other at the largest η that was refuted."""
     certificate: Certificate | None
     """Of the run that assumed realizability."""
     interrupted: bool = False
@@ -62,7 +68,7 @@ class Trial:
 
     @property
     def sentence(self) -> str:
-        """What follows."""
+        """The finding in words."""
         star = f"{self.kind}*"
         if not self.refuted:
             why = "" if self.certificate is None else f" (planning ended: {self.certificate.status})"
@@ -83,22 +89,21 @@ class Trial:
 
 def try_to_refute(
     problem: Problem, kind: str, budget: int, seed: int, progress: Callable[[str], None] | None = None
-) -> Trial:
+) -> RefutationAttempt:
     """Plan with at most ``budget`` queries in all, as if features missed v* ("v") or q* ("q") by η, for growing η."""
-    from tensorplan.planners.tensorplan.refute import CLOSE
-
     certain = problem.deterministic
-    first: _Run | None = None
+    first: _Planned | None = None
     last: NotRealizable | None = None
     proven, claim, high = 0.0, 0.0, np.inf  # the misfit is at least proven; a run with η = high was not refuted
     queries, failure, interrupted = 0, 0.0, False
     for number in range(RUNS if certain else RANDOM_RUNS):
         share = (budget - queries) // 2 if number else budget
-        run = _Run(problem, kind, claim, share, [seed, number], progress)
-        first = first or run
-        queries, failure, interrupted = queries + run.queries, failure + run.failure, run.interrupted
-        if run.refutation is not None:
-            last, guess = run.refutation, run.refutation.eta or 0.0
+        planned = _plan(problem, _planner(problem, kind, claim, share, progress), Streams.of(seed, number))
+        first = first or planned
+        queries, failure = queries + planned.queries, failure + planned.failure
+        interrupted = planned.interrupted
+        if planned.refutation is not None:
+            last, guess = planned.refutation, planned.refutation.eta or 0.0
             proven = max(claim, guess / CLOSE) if certain else claim
         elif certain or last is None:
             break
@@ -109,7 +114,7 @@ def try_to_refute(
             break
     assert first is not None
     needed = first.refutation.bound if certain and first.refutation is not None else None
-    return Trial(
+    return RefutationAttempt(
         kind=kind,
         dimension=problem.dimension,
         bound=problem.bound,
@@ -124,44 +129,42 @@ def try_to_refute(
     )
 
 
-class _Run:
-    """One planning from the start state, and how it ended."""
+class _Planned(NamedTuple):
+    """How one planning from the start state ended."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        kind: str,
-        eta: float,
-        budget: int,
-        seed: list[int],
-        progress: Callable[[str], None] | None,
-    ) -> None:
-        from tensorplan.access import LocalAccess
-        from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
-        from tensorplan.planners.tensorplan.config import TensorPlan
+    refutation: NotRealizable | None
+    certificate: Certificate | None
+    queries: int
 
-        def tell(iteration: Any) -> bool:
-            if progress is not None:
-                progress(f"planning with eta={eta:.4g}: round {iteration.number}, {iteration.queries:,} queries")
-            return bool(iteration.nodes >= NODES)
+    @property
+    def failure(self) -> float:
+        return 0.0 if self.certificate is None else self.certificate.failure
 
-        planner = (TensorPlan if kind == "v" else TensorPlanQ)(
-            delta=_accuracy(problem), eta=eta, budget=budget, callback=tell
-        )
-        world, simulator, mind = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3))
-        access = LocalAccess(problem, problem.mdp.start(world), simulator)
-        self.eta = eta
-        self.refutation: NotRealizable | None = None
-        policy: Any
-        try:
-            policy = planner.begin(access, mind)
-        except NotRealizable as refutation:
-            self.refutation, policy = refutation, refutation.policy
-        self.queries = access.spent
-        self.certificate: Certificate | None = getattr(policy, "certificate", None)
-        self.failure = 0.0 if self.certificate is None else self.certificate.failure
+    @property
+    def interrupted(self) -> bool:
         ended = self.certificate is not None and self.certificate.status == "interrupted"
-        self.interrupted = ended or (self.refutation is not None and self.refutation.eta is None)
+        return ended or (self.refutation is not None and self.refutation.eta is None)
+
+
+def _plan(problem: Problem, planner: Planner, streams: Streams) -> _Planned:
+    driver = Driver(problem, planner, draw_start(problem, streams.world), streams)
+    try:
+        driver.begin()
+    finally:
+        driver.close()
+    return _Planned(driver.refutation, driver.certificate, driver.charge())
+
+
+def _planner(
+    problem: Problem, kind: str, eta: float, budget: int, progress: Callable[[str], None] | None
+) -> TensorPlan | TensorPlanQ:
+    def tell(iteration: Iteration) -> bool:
+        if progress is not None:
+            progress(f"planning with eta={eta:.4g}: round {iteration.number}, {iteration.queries:,} queries")
+        return iteration.nodes >= NODES
+
+    which = TensorPlan if kind == "v" else TensorPlanQ
+    return which(delta=_accuracy(problem), eta=eta, budget=budget, callback=tell)
 
 
 def _accuracy(problem: Problem) -> float | None:

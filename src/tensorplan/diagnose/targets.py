@@ -30,7 +30,7 @@ CHUNK = 1_000
 
 
 class Tabled:
-    """All places of a table, numbered through the stages; ``reach`` says which can be reached from the start."""
+    """All places of a table, numbered through the stages; ``reach`` says which are reachable from the start."""
 
     def __init__(self, mdp: TabularMDP) -> None:
         self.mdp = mdp
@@ -48,7 +48,7 @@ class Tabled:
 
 
 class Found:
-    """The places that a search found; all of them can be reached."""
+    """The places that a search found; all are reachable."""
 
     def __init__(self, places: Sequence[tuple[int, State]]) -> None:
         self.places = places
@@ -170,9 +170,9 @@ def gather(
     seed: int,
     progress: Callable[[str], None] | None = None,
 ) -> Gathering:
-    """Features and values of kind "v" or "q", of all places, those first that can be reached.
+    """Features and values of kind "v" or "q", of all places, the reachable ones first.
 
-    At most ``sample`` distinct features are gathered, fewer where they are long: of more, a random choice.
+    At most ``sample`` distinct features are gathered, fewer where they are long: of more, a random sample.
     """
     most = max(1, min(sample, ENTRIES // problem.dimension))
     parts, complete = (Gathered(), Gathered()), [True, True]

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.access import ACCESS
-from tensorplan.core import END, Planner, Problem, Run
-from tensorplan.core.errors import BadInput
+from tensorplan.core import END, OptimalValues, Planner, Problem, Run
+from tensorplan.core.errors import BadInput, shown
 from tensorplan.core.intervals import Interval, empirical_bernstein
 from tensorplan.core.specs import number, whole
-from tensorplan.loop import run
+from tensorplan.loop import Driver, Streams, run
+from tensorplan.planners.registry import as_planner
+from tensorplan.problems.catalog import as_problem
+from tensorplan.problems.simulate import draw, draw_start
 from tensorplan.problems.tables.reachable import WHOLE
 from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.tables.tabular import TabularMDP, evaluate_tabular
@@ -43,8 +45,8 @@ class Verdict:
 
 
 def judge(
-    problem: Problem,
-    planner: Planner,
+    problem: Problem | str,
+    planner: Planner | str,
     delta: float,
     *,
     episodes: int = 100,
@@ -53,14 +55,16 @@ def judge(
     progress: Callable[[int, int, int], None] | None = None,
     **options: Any,
 ) -> Verdict:
-    """Judge a planner on a problem whose v* is known.
+    """Whether a planner is δ-sound on a problem whose v* is known; both may be given by name.
 
     Exact where the policy's value can be computed: the policy is memoryless, and the MDP a table or
     deterministic.  Else from independent episodes and an empirical Bernstein interval on E[v*(S0) - return], the
     start state drawn as the problem draws it.  Without a horizon returns have no range and only the exact way
     can decide.
     """
-    episodes = whole("episodes", episodes, 1)
+    episodes, seed = whole("episodes", episodes, 1), whole("seed", seed, 0)
+    planner = as_planner(planner)
+    problem = as_problem(problem, seed)
     loss = exact_loss(problem, planner, seed)
     if loss is not None:
         return exact_verdict(loss, delta)
@@ -105,38 +109,54 @@ def exact_loss(problem: Problem, planner: Planner, seed: int = 0) -> float | Non
     """
     if not getattr(planner, "memoryless", False):
         return None
-    mdp = problem.mdp
-    streams = [np.random.default_rng(s) for s in np.random.SeedSequence([seed, 0]).spawn(3)]
-    if isinstance(mdp, TabularMDP):
-        starts = mdp.start_weights()
-    elif problem.deterministic:
-        starts = None
-    else:
+    if not (isinstance(problem.mdp, TabularMDP) or problem.deterministic):
         return None
-    start = mdp.start(streams[0])
-    access = ACCESS[getattr(planner, "access", "local")](problem, start, streams[1])
-    policy = planner.begin(access, streams[2])
-    solution = exact_solution(problem, WHOLE)
-    if isinstance(mdp, TabularMDP):
-        table = [[policy.act(access._admit(s, h)) for s in mdp.states(h)] for h in range(mdp.horizon or 1)]
-        values = evaluate_tabular(problem, table).v[0]
-        return float(sum(w * (solution.value(s, 0) - values[s]) for s, w in starts or []))
-    state, stage, discount = start, 0, problem.discount
+    streams = Streams.of(seed, 0)
+    driver = Driver(problem, planner, draw_start(problem, streams.world), streams)
+    try:
+        driver.begin()
+        if driver.refutation is not None:
+            raise driver.refutation
+        solution = exact_solution(problem, WHOLE)
+        if isinstance(problem.mdp, TabularMDP):
+            return _loss_in_table(problem, problem.mdp, driver, solution)
+        start = driver.state
+        return solution.value(start, 0) - _value_of_path(problem, driver, streams.world)
+    finally:
+        driver.close()
+
+
+def _loss_in_table(problem: Problem, mdp: TabularMDP, driver: Driver, solution: OptimalValues) -> float:
+    """The mean over the start states of v* - v^π, with π read off state by state."""
+
+    def action(state: int, stage: int) -> int:
+        driver.move_to(state, stage)
+        return driver.act()
+
+    table = [[action(state, stage) for state in mdp.states(stage)] for stage in range(mdp.horizon or 1)]
+    values = evaluate_tabular(problem, table).v[0]
+    return float(sum(w * (solution.value(s, 0) - values[s]) for s, w in mdp.start_weights()))
+
+
+def _value_of_path(problem: Problem, driver: Driver, rng: np.random.Generator) -> float:
+    """The return of the one path that there is where nothing is random, cycles included."""
+    discount = problem.discount
     rewards: list[float] = []
     seen: dict[Any, int] = {}
-    while state is not END:
-        first = seen.setdefault((stage, state), len(rewards))
-        if first < len(rewards):  # a circle, for ever
+    while driver.state is not END:
+        first = seen.setdefault((driver.stage, driver.state), len(rewards))
+        if first < len(rewards):  # a cycle, which repeats without end
             if discount == 1:
-                raise BadInput(f"the policy of {planner!r} goes in circles at state {state!r}: it has no value")
+                raise BadInput(
+                    f"the policy of {driver.planner!r} goes in circles at state {shown(driver.state)}: it has no value"
+                )
             once, steps = _total(rewards[first:], discount), len(rewards) - first
-            ahead = discount ** len(rewards) * once / (1 - discount**steps)
-            return solution.value(start, 0) - _total(rewards, discount) - ahead
+            return _total(rewards, discount) + discount ** len(rewards) * once / (1 - discount**steps)
         problem.count_unmetered(1)
-        reward, following = mdp.step(state, policy.act(access._admit(state, stage)), streams[0])
+        reward, following = draw(problem, driver.state, driver.stage, driver.act(), rng)
         rewards.append(reward)
-        state, stage = problem.arrive(following, stage), problem.next_stage(stage)
-    return solution.value(start, 0) - _total(rewards, discount)
+        driver.arrive(problem.arrive(following, driver.stage))
+    return _total(rewards, discount)
 
 
 def _total(rewards: list[float], discount: float) -> float:

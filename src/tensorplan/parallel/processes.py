@@ -29,7 +29,7 @@ class Child:
     def __init__(self, serve: Callable[..., None], *args: Any) -> None:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_begin, args=(serve, theirs, *args), daemon=True)
+        self.process = context.Process(target=_begin, args=(_folder(), serve, theirs, *args), daemon=True)
         with single_threaded(), _deaf():
             self.process.start()
         theirs.close()
@@ -128,8 +128,17 @@ def _exists(pid: int) -> bool:
     return True
 
 
-def _begin(serve: Callable[..., None], pipe: Any, *args: Any) -> None:
+def _folder() -> str:
+    """Where relative paths start, in the children too; multiprocessing goes by where the parent was started."""
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return os.sep
+
+
+def _begin(folder: str, serve: Callable[..., None], pipe: Any, *args: Any) -> None:
     """The life of a child: Ctrl-C is for the parent to hear, and its end is the child's."""
+    os.chdir(folder)
     if hasattr(os, "setsid"):
         os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The only registry of problems: ``"hanoi/8"`` -> Problem."""
+"""The only registry of problems: ``"hanoi/8"`` -> Problem, and those of the user's own by name."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorplan.core import Problem
-from tensorplan.core.errors import BadInput
-from tensorplan.core.specs import call, literal, lookup, parse, whole
+from tensorplan.core.errors import BadInput, shown
+from tensorplan.core.specs import call, literal, lookup, parameters, whole
+from tensorplan.core.user_code import is_user_code, load, parse_name
 from tensorplan.problems.cases.option import american_put
 from tensorplan.problems.cases.queueing import queue_admission
 from tensorplan.problems.gym.convert import gym
@@ -33,6 +34,11 @@ class Entry:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def verbatim(self) -> bool:
+        """Whether the part behind the slash is text that stands for itself."""
+        return bool(self.size) and self.size[0].startswith("=")
+
+    @property
     def seeded(self) -> bool:
         """Whether instances are random, drawn by a parameter ``seed``."""
         return "seed" in inspect.signature(self.build).parameters
@@ -41,7 +47,7 @@ class Entry:
         """The parameters that the part behind the slash gives."""
         if not size:
             return {}
-        if self.size[0].startswith("="):
+        if self.verbatim:
             return {self.size[0][1:]: size}
         values = [literal(part) for part in size.split("x")]
         if self.size[0].startswith("*"):
@@ -50,9 +56,8 @@ class Entry:
             raise BadInput(f"{spec!r}: expected {'x'.join(self.size)} behind the slash, as in {self.example!r}")
         return dict(zip(self.size, values, strict=True))
 
-    def parameters(self, spec: str) -> dict[str, Any]:
+    def parameters(self, spec: str, size: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """All that a spec of this family says, and the defaults of the family."""
-        _, size, options = parse(spec)
         sized = self.sized(spec, size)
         for key in sized:
             if key in options:
@@ -84,16 +89,62 @@ CATALOG: dict[str, Entry] = {
 
 
 def make(spec: str, **params: Any) -> Problem:
-    """The problem of that name: ``make("hanoi/8")``, ``make("layered", actions=4, d=10, seed=1)``."""
-    name, *_ = parse(spec)
-    entry = lookup("problem", name, CATALOG)
-    return call(name, entry.build, {**entry.parameters(spec), **params})
+    """The problem of that name: ``make("hanoi/8")``, ``make("layered", actions=4, d=10, seed=1)``.
+
+    ``make("mymodule:make_problem:size=5")`` and ``make("./mine.py:make_problem")`` import the module or run the file,
+    and call the function, which returns a Problem.
+    """
+    name, entry, said = find(spec)
+    return _checked(call(name, entry.build, {**said, **params}), f"{name!r} must return a problem, got")
 
 
 def instance(spec: str, seed: int) -> Problem:
     """The seed-th instance of a random family; the one problem that there is otherwise."""
-    name, _, options = parse(spec)
-    entry = lookup("problem", name, CATALOG)
-    if not entry.seeded or "seed" in options:
+    _, entry, said = find(spec)
+    if not entry.seeded or "seed" in said:
         return make(spec)
     return make(spec, seed=whole("seed", seed, 0))
+
+
+def as_problem(problem: Problem | str, seed: int = 0) -> Problem:
+    """A problem as it is, or the one of a name; of a random family that is named without a seed, the seed-th."""
+    if isinstance(problem, str):
+        return instance(problem, seed)
+    return _checked(problem, "expected a problem, or the name of one such as 'hanoi/3', got")
+
+
+def find(spec: str) -> tuple[str, Entry, dict[str, Any]]:
+    """The name, the family and the parameters that a spec gives."""
+    name, size, options = take_apart(spec)
+    if is_user_code(name):
+        return name, Entry(load(name), (), name, "a problem of the user's own"), options
+    entry = lookup("problem", name, CATALOG)
+    return name, entry, entry.parameters(spec, size, options)
+
+
+def take_apart(spec: str) -> tuple[str, str, dict[str, Any]]:
+    """The name, the size and the parameters of a spec; user code, and Gymnasium's ``module:id``, keep their colon."""
+    head, *options = spec.split(":")
+    name, _, size = (part.strip() for part in head.partition("/"))
+    if name in CATALOG and CATALOG[name].verbatim and options and options[0] and "=" not in options[0]:
+        return name, f"{size}:{options[0].strip()}", parameters(spec, options[1:])
+    return parse_name(spec, CATALOG)
+
+
+def _checked(thing: Any, lead: str) -> Problem:
+    """The problem, or BadInput that says what it is instead."""
+    if isinstance(thing, Problem):
+        return thing
+    raise BadInput(f"{lead} {shown(thing)}{_instead(thing)}")
+
+
+def _instead(thing: Any) -> str:
+    if isinstance(thing, type):
+        return ", a class: make an instance of it"
+    if hasattr(thing, "begin"):
+        return ", a planner: the problem comes first, then the planner"
+    if hasattr(thing, "step") and hasattr(thing, "start"):
+        return ", an MDP without features: make a problem of it, as in tensorplan.Problem(mdp, phi_v=.., bound=..)"
+    if hasattr(thing, "step") and hasattr(thing, "reset"):
+        return ", an environment: make a problem of it, as in tensorplan.from_gym(env, features='poly2')"
+    return ", a function: call it first" if callable(thing) else ""

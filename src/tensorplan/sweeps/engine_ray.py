@@ -7,6 +7,8 @@ or alone, is replaced, and its unit has failed.  All machines of the cluster mus
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -36,12 +38,15 @@ class RayEngine:
         there = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
         self.slots = there if workers is None else min(workers, there)
         self._limits = {"timeout": timeout, "memory": memory, "work": work}
+        self._folder = os.getcwd()
         self._idle: list[Any] = []
         self._busy: dict[Any, tuple[Unit, Any]] = {}
 
     def submit(self, unit: Unit) -> None:
         """Take on a unit; a slot must be free."""
-        actor = self._idle.pop() if self._idle else self._ray.remote(num_cpus=1)(_Keeper).remote(self._limits)
+        actor = (
+            self._idle.pop() if self._idle else self._ray.remote(num_cpus=1)(_Keeper).remote(self._limits, self._folder)
+        )
         self._busy[actor.do.remote(unit)] = unit, actor
 
     def wait(self, seconds: float) -> list[tuple[Unit, Result]]:
@@ -77,9 +82,12 @@ class RayEngine:
 
 
 class _Keeper:
-    """Does one unit at a time; lives in an actor."""
+    """Does one unit at a time; lives in an actor, and finds user code in ``folder`` if that machine has it."""
 
-    def __init__(self, limits: dict[str, Any]) -> None:
+    def __init__(self, limits: dict[str, Any], folder: str) -> None:
+        with suppress(OSError):
+            os.chdir(folder)
+            sys.path.append(folder)
         self.engine = LocalEngine(1, **limits)
 
     def do(self, unit: Unit) -> Result:

@@ -14,6 +14,8 @@ A problem or planner may have parameters, and a list among them stands for each 
 
 ``seeds`` is how many, counted from 0, or a list of them.  The options are the other fields of :class:`Suite`.
 
+Problems and planners of your own are named as ``./mine.py:make_problem``, from the folder where the sweep is started.
+
 A :class:`Unit` is one planner on one instance with one seed.  Its id is a hash of all that determines what comes out:
 names, every parameter (those left at their defaults too), seed, episodes, budget; so a suite that grows finds again
 what is done.  The limits on time and memory are not part of it, nor is the version of the package.
@@ -35,10 +37,12 @@ from typing import Any
 import yaml
 
 from tensorplan.core.errors import BadInput, shown
-from tensorplan.core.specs import call, literal, lookup, number, parse, suggestion, truth, whole
+from tensorplan.core.specs import call, literal, number, suggestion, truth, whole
+from tensorplan.core.user_code import is_user_code
 from tensorplan.loop import MAX_STEPS
-from tensorplan.planners.registry import PLANNERS, make_planner
-from tensorplan.problems.catalog import CATALOG
+from tensorplan.planners import registry
+from tensorplan.planners.registry import make_planner
+from tensorplan.problems import catalog
 
 LIMIT = 1_000_000
 """The largest number of units of a suite."""
@@ -89,8 +93,8 @@ class Suite:
 
     def __post_init__(self) -> None:
         fix: dict[str, Any] = {
-            "problems": tuple(dict.fromkeys(map(normal_problem, self.problems))),
-            "planners": tuple(dict.fromkeys(map(normal_planner, self.planners))),
+            "problems": tuple(dict.fromkeys(map(_normal_problem, self.problems))),
+            "planners": tuple(dict.fromkeys(map(_normal_planner, self.planners))),
             "seeds": tuple(dict.fromkeys(whole("seeds", seed, 0) for seed in self.seeds)),
             "episodes": whole("episodes", self.episodes, 1),
             "budget": None if self.budget is None else whole("budget", self.budget, 0),
@@ -107,6 +111,13 @@ class Suite:
         count = len(self.problems) * len(self.planners) * len(self.seeds)
         if count > LIMIT:
             raise BadInput(f"seeds, problems and planners make {count:,} units; a suite has at most {LIMIT:,}")
+
+    def check_user_code(self) -> None:
+        """Raise where user code is named that cannot be loaded; a suite that was stored is read without it."""
+        for problem in self.problems:
+            normal_problem(problem)
+        for planner in self.planners:
+            normal_planner(planner)
 
     @classmethod
     def read(cls, path: str | Path) -> Suite:
@@ -146,14 +157,27 @@ def _positive(name: str, value: Any) -> float:
 
 def normal_problem(spec: str) -> str:
     """The spec of a problem with its parameters in order; BadInput for a name or parameter that there is not."""
-    _problem(spec)
-    return _normal(spec)
+    name, entry, params = catalog.find(spec)
+    _complete(name, entry.build, params)
+    return _normal(*catalog.take_apart(spec))
 
 
 def normal_planner(spec: str) -> str:
     """The spec of a planner with its parameters in order; BadInput where the planner cannot be made."""
     make_planner(spec)
-    return _normal(spec)
+    return _normal(*registry.take_apart(spec))
+
+
+def _normal_problem(spec: str) -> str:
+    """:func:`normal_problem`, but user code is not loaded."""
+    parts = catalog.take_apart(spec)
+    return _normal(*parts) if is_user_code(parts[0]) else normal_problem(spec)
+
+
+def _normal_planner(spec: str) -> str:
+    """:func:`normal_planner`, but user code is not loaded."""
+    parts = registry.take_apart(spec)
+    return _normal(*parts) if is_user_code(parts[0]) else normal_planner(spec)
 
 
 def spell(value: Any) -> str:
@@ -163,8 +187,7 @@ def spell(value: Any) -> str:
     return str(_whole_if_equal(value))
 
 
-def _normal(spec: str) -> str:
-    name, size, params = parse(spec)
+def _normal(name: str, size: str, params: Mapping[str, Any]) -> str:
     head = f"{name}/{size}" if size else name
     return ":".join([head, *(f"{key}={spell(params[key])}" for key in sorted(params))])
 
@@ -176,10 +199,14 @@ def _whole_if_equal(value: Any) -> Any:
 
 @lru_cache(maxsize=10_000)
 def _problem(spec: str) -> dict[str, Any]:
-    """Everything that determines a problem but the seed that draws it, where the spec gives none."""
-    name, *_ = parse(spec)
-    entry = lookup("problem", name, CATALOG)
-    params = entry.parameters(spec)
+    """Everything that determines a problem but the seed that draws it, where the spec gives none.
+
+    Of user code that is its name and the parameters given: what the code does is not known here.
+    """
+    name, _, given = catalog.take_apart(spec)
+    if is_user_code(name):
+        return {"name": name, "parameters": {key: _whole_if_equal(value) for key, value in given.items()}}
+    name, entry, params = catalog.find(spec)
     complete = _complete(name, entry.build, params)
     if "seed" not in params:
         complete.pop("seed", None)
@@ -188,9 +215,12 @@ def _problem(spec: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=10_000)
 def _planner(spec: str) -> dict[str, Any]:
-    """Everything that determines a planner."""
-    name, _, options = parse(spec)
-    complete = _complete(name, lookup("planner", name, PLANNERS), options)
+    """Everything that determines a planner; of user code its name and the parameters given."""
+    name, _, given = registry.take_apart(spec)
+    if is_user_code(name):
+        return {"name": name, "parameters": {key: _whole_if_equal(value) for key, value in given.items()}}
+    name, build, options = registry.find(spec)
+    complete = _complete(name, build, options)
     complete.pop("callback", None)
     return {"name": name, "parameters": complete}
 

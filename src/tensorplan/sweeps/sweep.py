@@ -58,6 +58,7 @@ def sweep(
     every unit and twice a second.  Ctrl-C ends the sweep with what is finished, and ``stopped == "interrupted"``.
     """
     out = Path(out)
+    suite.check_user_code()
     with lock(out):
         store = Store.create(out, suite, grow=resume)
         try:

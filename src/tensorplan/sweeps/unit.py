@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tensorplan.core import Certificate, Planner, Problem
 from tensorplan.core.errors import LONGEST, NotRealizable, Refused, shortened
 from tensorplan.core.jsonable import plain
+from tensorplan.core.specs import options
 from tensorplan.judge.brackets import bracket, traces
 from tensorplan.loop import run
 from tensorplan.planners.registry import make_planner
@@ -96,7 +97,7 @@ def _bracket(certificate: Certificate | None) -> dict[str, Any]:
 
 def _planner(unit: Unit) -> Planner:
     planner: Any = make_planner(unit.planner)
-    if unit.trace and any(f.name == "trace" for f in dataclasses.fields(planner)):
+    if unit.trace and "trace" in options(planner):
         planner = dataclasses.replace(planner, trace=True)
     configured: Planner = planner
     return configured
