@@ -183,9 +183,9 @@ def test_tensorplan_refutes_a_line():
         ({"discount": 1.0}, "a queue that goes on for ever needs a discount below 1, or give a horizon"),
         ({"discount": 0.0}, "discount must be above 0 and at most 1, got 0"),
         ({"features": "realizing1"}, "d must be a whole number >= 2, got 1"),
-        ({"features": "poly2@time"}, "'poly2@time' needs a horizon, and there is none here"),
+        ({"features": "poly2@time"}, "'poly2@time' needs a problem with a horizon"),
         ({"features": "polly3"}, "unknown feature map 'polly'; did you mean 'poly'?"),
-        ({"features": 3}, "a feature spec is a text such as 'poly2', got 3"),
+        ({"features": 3}, "a feature spec is a string such as 'poly2', got 3"),
     ],
     ids=str,
 )

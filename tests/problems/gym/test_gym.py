@@ -333,7 +333,7 @@ def test_beyond_the_guess_features_are_refused_unless_they_are_defined_there(fea
     if goes_on:
         assert len({problem.state_features(state, 0).tobytes() for state in states[:40]}) == 40
         return
-    with pytest.raises(tp.ProblemError, match=r"^x0 = 90 at .*, a guess from what random play saw: give frame="):
+    with pytest.raises(tp.ProblemError, match=r"^x0 = 90 at .*, an estimate from random play: give frame="):
         problem.state_features(states[-1], 0)
     problem = ramp(Tower, features=features, frame=((0,), (100,)))
     assert all(np.linalg.norm(problem.state_features(state, 0)) <= 1 + 1e-9 for state in states)
