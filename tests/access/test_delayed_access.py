@@ -206,7 +206,7 @@ def test_the_budget_is_that_of_the_problem():
     ((_, node),) = bar.query(bar.root, 1)
     assert bar.remaining == 5
     bar.sample_all(node, 3)
-    with pytest.raises(tp.BudgetSpent, match="the budget of 5 queries is spent: 3 asked, 3 more wanted"):
+    with pytest.raises(tp.BudgetSpent, match="the budget of 5 queries is spent: 3 used, 3 more requested"):
         bar.sample_all(node, 3)
     assert (bar.spent, bar.remaining) == (3, 2)
     bar.query(node, 0, 2)
@@ -303,7 +303,7 @@ def test_nodes_from_elsewhere_are_refused():
         for node in (access.root, other.root, Pair(0, 1), 0, None):
             with pytest.raises(tp.NotReached, match="was not issued by this access object: only the root, pairs, and"):
                 ask(node)
-        with pytest.raises(tp.NotReached, match="END was queried; nothing happens there"):
+        with pytest.raises(tp.NotReached, match="END cannot be queried: it is absorbing"):
             ask(tp.END)
     assert access.spent == 0
 
