@@ -10,7 +10,7 @@ from helpers import Walk, local
 import tensorplan as tp
 from tensorplan.access.delayed import DelayedAccess, DelayedNode
 from tensorplan.access.local import LocalNode
-from tensorplan.problems.transforms.delayed import Pair, delayed
+from tensorplan.problems.transforms.delayed import DelayedState, delayed
 
 EXACT = "layered/3x4:states=6:horizon=4:kind=q"
 NOISY = EXACT + ":noise=true"
@@ -300,7 +300,7 @@ def test_nodes_from_elsewhere_are_refused():
         lambda node: bar.walk(node, lambda node: None),
     ]
     for ask in asks:
-        for node in (access.root, other.root, Pair(0, 1), 0, None):
+        for node in (access.root, other.root, DelayedState(0, 1), 0, None):
             with pytest.raises(tp.NotReached, match="was not issued by this access object: only the root, pairs, and"):
                 ask(node)
         with pytest.raises(tp.NotReached, match="END cannot be queried: it is absorbing"):
@@ -311,7 +311,11 @@ def test_nodes_from_elsewhere_are_refused():
 def test_pairs_of_what_was_not_reached_cannot_be_asked():
     access, bar = opened(walk())
     elsewhere = LocalNode(access, 1, 1)
-    for node in (bar.pair(elsewhere, 0), bar.pair(copy.copy(access.root), 0), DelayedNode(bar, Pair(elsewhere, 0), 2)):
+    for node in (
+        bar.pair(elsewhere, 0),
+        bar.pair(copy.copy(access.root), 0),
+        DelayedNode(bar, DelayedState(elsewhere, 0), 2),
+    ):
         with pytest.raises(tp.NotReached):
             bar.query(node, 0)
         with pytest.raises(tp.NotReached):
@@ -359,7 +363,7 @@ def test_a_pair_is_made_of_a_node_of_the_problem():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("", "problem 'layered/2x3' has no phi_q, of which"),
+        ("", "problem 'layered/2x3' has no phi_q, from which"),
         (":kind=q:branching=2", r"v̄\*\(\(s,a\)\) = q\*\(s,a\) needs them; .* is an open question"),
     ],
     ids=["v", "stochastic"],

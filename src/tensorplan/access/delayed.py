@@ -21,7 +21,7 @@ from tensorplan.problems.realizability import Misfit
 from tensorplan.problems.simulate import whole_action
 from tensorplan.problems.transforms.delayed import (
     LENGTHENED,
-    Pair,
+    DelayedState,
     arrive,
     features,
     refuse_unless_delayable,
@@ -35,7 +35,7 @@ class DelayedNode:
 
     __slots__ = ("_access", "_pair", "_phi_v", "_stage", "note")
 
-    def __init__(self, access: DelayedAccess, pair: Pair, stage: int) -> None:
+    def __init__(self, access: DelayedAccess, pair: DelayedState, stage: int) -> None:
         self._access = access
         self._pair = pair
         self._stage = stage
@@ -48,10 +48,10 @@ class DelayedNode:
         return self._stage
 
     @property
-    def key(self) -> Pair | None:
+    def key(self) -> DelayedState | None:
         """The key of the node of M and the action, or None if the state is not hashable."""
         node, action = self._pair
-        return None if node.key is None else Pair(node.key, action)
+        return None if node.key is None else DelayedState(node.key, action)
 
     @property
     def phi_v(self) -> Array:
@@ -95,8 +95,8 @@ class DelayedAccess:
         self.declared_returns = access.declared_returns
 
         self._access = access
-        self._nodes: dict[Pair, DelayedNode] = {}
-        self.root = self._node(Pair(access.root, None))
+        self._nodes: dict[DelayedState, DelayedNode] = {}
+        self.root = self._node(DelayedState(access.root, None))
 
     @property
     def spent(self) -> int:
@@ -130,7 +130,7 @@ class DelayedAccess:
         """The node of M̄ for ``action`` about to be executed in a node of M."""
         if node is END or isinstance(node, DelayedNode):
             raise BadInput(f"a pair is made of a node of problem {self._access.problem_name!r}, got {node!r}")
-        return self._node(Pair(node, whole_action(action, self.actions, node, node.stage)))
+        return self._node(DelayedState(node, whole_action(action, self.actions, node, node.stage)))
 
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
         """n samples of (reward, next) at a node of M̄, charged as n queries of M; free at the root."""
@@ -191,10 +191,10 @@ class DelayedAccess:
             for action in actions
         ]
 
-    def _issue(self, pair: Pair | End) -> DelayedNode | End:
+    def _issue(self, pair: DelayedState | End) -> DelayedNode | End:
         return END if isinstance(pair, End) else self._node(pair)
 
-    def _node(self, pair: Pair) -> DelayedNode:
+    def _node(self, pair: DelayedState) -> DelayedNode:
         """The node of a pair, shared if it is already known."""
         node = self._nodes.get(pair)
         if node is None:
@@ -204,7 +204,7 @@ class DelayedAccess:
                 self._nodes[pair] = node
         return node
 
-    def _open(self, node: Any) -> Pair:
+    def _open(self, node: Any) -> DelayedState:
         """The pair of a node; NotReached if this object did not issue the node."""
         if type(node) is DelayedNode and node._access is self:
             return node._pair

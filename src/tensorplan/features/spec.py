@@ -26,7 +26,7 @@ from tensorplan.features.maps import FeatureMap, FrameMap, affordable
 
 
 @dataclass(frozen=True)
-class Family:
+class FeatureFamily:
     """A family of maps: its constructor from a frame and sizes, an example, and the least value of each size."""
 
     make: Callable[..., FrameMap]
@@ -42,15 +42,15 @@ def _linear(frame: Frame) -> Polynomial:
     return Polynomial(frame, 1)
 
 
-FAMILIES: dict[str, Family] = {
-    "onehot": Family(OneHot, "onehot", cells=True),
-    "poly": Family(Polynomial, "poly2", (0,)),
-    "linear": Family(_linear, "linear"),
-    "fourier": Family(Fourier, "fourier3", (1,)),
-    "tiles": Family(Tiles, "tiles8x4", (1, 1)),
-    "rbf": Family(RadialBasis, "rbf5", (1,)),
-    "rff": Family(RandomFourier, "rff100", (1,), random=True),
-    "aggregate": Family(Aggregate, "aggregate4", (1,), cells=True),
+FAMILIES: dict[str, FeatureFamily] = {
+    "onehot": FeatureFamily(OneHot, "onehot", cells=True),
+    "poly": FeatureFamily(Polynomial, "poly2", (0,)),
+    "linear": FeatureFamily(_linear, "linear"),
+    "fourier": FeatureFamily(Fourier, "fourier3", (1,)),
+    "tiles": FeatureFamily(Tiles, "tiles8x4", (1, 1)),
+    "rbf": FeatureFamily(RadialBasis, "rbf5", (1,)),
+    "rff": FeatureFamily(RandomFourier, "rff100", (1,), random=True),
+    "aggregate": FeatureFamily(Aggregate, "aggregate4", (1,), cells=True),
 }
 """The only registry of built-in maps."""
 
@@ -106,7 +106,7 @@ def _plain(text: str, frame: Frame, seed: tuple[int, int], *, timed: bool = Fals
     return call(head, make, options)
 
 
-def _sizes(head: str, size: str, family: Family) -> list[int]:
+def _sizes(head: str, size: str, family: FeatureFamily) -> list[int]:
     numbers = size.split("x") if size else []
     if len(numbers) != len(family.least) or not all(re.fullmatch(r"\d{1,9}", n, re.ASCII) for n in numbers):
         raise BadInput(f"{head!r} has the wrong size: write it as in {family.example!r}")

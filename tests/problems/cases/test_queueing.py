@@ -180,7 +180,7 @@ def test_tensorplan_refutes_a_line():
         ({"holding": -1}, "holding must be a number >= 0, got -1"),
         ({"reward": "high"}, "reward must be a number >= 0, got 'high'"),
         ({"horizon": 0}, "horizon must be a whole number >= 1, got 0"),
-        ({"discount": 1.0}, "a queue that goes on for ever needs a discount below 1, or give a horizon"),
+        ({"discount": 1.0}, "a queue without a horizon needs a discount below 1"),
         ({"discount": 0.0}, "discount must be above 0 and at most 1, got 0"),
         ({"features": "realizing1"}, "d must be a whole number >= 2, got 1"),
         ({"features": "poly2@time"}, "'poly2@time' needs a problem with a horizon"),
