@@ -357,7 +357,7 @@ def test_a_pair_is_made_of_a_node_of_the_problem():
     for node in (tp.END, bar.root):
         with pytest.raises(tp.BadInput) as error:
             bar.pair(node, 0)
-        assert str(error.value) == f"a pair is made of a node of problem 'walk', got {node!r}"
+        assert str(error.value) == f"a pair needs a node of problem 'walk', got {node!r}"
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_bad_arguments():
         ReplicatedMDP(Noisy, 1, engine="cloud")
     with pytest.raises(tp.BadInput, match="the address 'a:1' is that of a Ray cluster"):
         ReplicatedMDP(Noisy, 1, address="a:1")
-    with pytest.raises(tp.BadInput, match="asking ahead needs an MDP that declares deterministic"):
+    with pytest.raises(tp.BadInput, match="ahead=True needs an MDP that declares deterministic"):
         ReplicatedMDP(Noisy, 1, ahead=True)
 
 

@@ -129,7 +129,7 @@ class DelayedAccess:
     def pair(self, node: Any, action: int) -> DelayedNode:
         """The node of M̄ for ``action`` about to be executed in a node of M."""
         if node is END or isinstance(node, DelayedNode):
-            raise BadInput(f"a pair is made of a node of problem {self._access.problem_name!r}, got {node!r}")
+            raise BadInput(f"a pair needs a node of problem {self._access.problem_name!r}, got {node!r}")
         return self._node(DelayedState(node, whole_action(action, self.actions, node, node.stage)))
 
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:

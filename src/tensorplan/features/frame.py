@@ -29,8 +29,8 @@ RESOLUTION = 2.0**-23
 class Frame:
     """A box low <= x <= high in R^n, scaled to [0, 1]^k by feature maps, where k coordinates have low < high.
 
-    Maps ignore coordinates with low = high.  Points outside are an error: clipped they could not be told apart from
-    other points, and unclipped their features may have a norm above 1.
+    Maps ignore coordinates with low = high.  Points outside are an error: clipped they would coincide with other
+    points, and unclipped their features may have a norm above 1.
     """
 
     low: tuple[float, ...]

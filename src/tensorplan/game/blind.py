@@ -39,15 +39,15 @@ class Blind(Limited):
         """The output, w* first if a close weight was found."""
         if self.pairs and game.K < 2:
             raise BadInput("pairs of guesses need queries of length 2, and K is 1")
-        asked = 0
+        queries = 0
         for words in self._batches(game.p, rng):
-            words = words if self.limit is None else words[:, :, : self.limit - asked]
+            words = words if self.limit is None else words[:, :, : self.limit - queries]
             if words.shape[2]:
                 hit = game.search(words)
                 if hit is not None:
                     return output_found(game, unpack(words[-1 if hit.answer.V else -2, :, hit.at]))
-            asked += words.shape[2]
-            if asked == self.limit:
+            queries += words.shape[2]
+            if queries == self.limit:
                 break
         return output_guesses(game, rng)
 

@@ -38,23 +38,23 @@ class Local(Limited):
     def __call__(self, game: Asking, rng: np.random.Generator) -> list[int]:
         """The output, w* first if a close weight was found."""
         p = game.p
-        far, belief, asked = least_far(p), np.zeros(p), 0
-        while self.limit is None or asked < self.limit:
-            size = min(max(FIRST, asked // SHARE), max(FIRST, LARGEST // p))
-            size = size if self.limit is None else min(size, self.limit - asked)
+        far, belief, queries = least_far(p), np.zeros(p), 0
+        while self.limit is None or queries < self.limit:
+            size = min(max(FIRST, queries // SHARE), max(FIRST, LARGEST // p))
+            size = size if self.limit is None else min(size, self.limit - queries)
             mean = np.tanh(belief)
             last = pack_bits(rng.random((size, p)) < (1 - mean) / 2)
             words, chance = _queries_to(legal(last, far) if game.K == 1 else last, game.K, p, rng)
             answers = game.query_batch(words, stop=True)
             done = len(answers.Z)
-            asked += done
+            queries += done
             for close, at in ((answers.V, -1), (answers.U, -2)):
                 if close.any():
                     return output_found(game, unpack(words[at, :, done - 1]))
             belief += _evidence(_signs(words[-1], p), answers.Z, chance, mean)
             guess = sum(1 << int(j) for j in np.flatnonzero(belief < 0))
-            if (game.K > 1 or not is_close(guess.bit_count(), p)) and asked != self.limit:
-                asked += 1
+            if (game.K > 1 or not is_close(guess.bit_count(), p)) and queries != self.limit:
+                queries += 1
                 if check(game, guess):
                     return output_found(game, guess)
         return output_guesses(game, rng)
@@ -72,17 +72,17 @@ class Local(Limited):
         far, shared, g = least_far(p), overlaps(p), decays(p)
         c = g[far] ** K if K > 2 else g[far] ** (K - 1) * float(np.interp(p / 2, np.arange(p + 1), g))
         nodes, share = np.polynomial.hermite_e.hermegauss(40)
-        z2, asked, alive, total = 0.0, 0.0, 1.0, 0.0
+        z2, queries, alive, total = 0.0, 0.0, 1.0, 0.0
         while alive > 1e-9:
             m = float(np.tanh(z2 + math.sqrt(z2) * nodes) @ share / share.sum())
             rate = float(bdtr(far - 1, p, (1 - m) / 2))
             if K > 1:
                 rate += float(bdtr(far - 1, p, (1 - m * (1 - 2 * far / p)) / 2)) * (1 - shared[far] / shared[0])
-            size = max(1.0, asked / 100)
+            size = max(1.0, queries / 100)
             hit = -math.expm1(-rate * size)
             total += alive * (hit / rate if rate else size)
             alive *= 1 - hit
-            asked += size
+            queries += size
             q, slope = _success(c, np.array(p * (1 - m) / 2), p)
             z2 += size * float(slope**2 / (4 * q * (1 - q))) * (1 - m * m)
         return total

@@ -98,19 +98,19 @@ class GameMDP(HardTree):
         if isinstance(following, HardState) and following.step == 0:
             path = (*path, following.last)
             final = len(path) == self.K or close.get(path[-1], True)
-        coins: list[float] = []
+        samples: list[float] = []
         if state.last not in close or (final and not close[state.last]):
             U, V, Z = self.game.query(path)
             close.update(zip(path[-2:], map(bool, (U, V)[-len(path) :]), strict=True))
-            coins.append(Z)
+            samples.append(Z)
         if close[state.last]:
             return np.full(n, self._unreachable(state, action)), END
         if not final or not (len(path) == self.K or close[path[-1]]):
             return np.zeros(n), following
         if n > 1:
             words = pack(path, self.p).T[:, :, None]
-            coins.extend(self.game.query_batch(np.repeat(words, n - 1, axis=2)).Z)
-        return np.array(coins, dtype=np.float64), END
+            samples.extend(self.game.query_batch(np.repeat(words, n - 1, axis=2)).Z)
+        return np.array(samples, dtype=np.float64), END
 
     def _unreachable(self, state: HardState, action: int) -> float:
         """The reward of case (1): <φ, θ*>, or 0."""

@@ -78,7 +78,7 @@ class ReplicatedMDP(Forwarding):
         self._batch = whole("batch", batch, 1)
         self._ahead = truth("ahead", ahead)
         if self._ahead and not (self.deterministic_transitions and self.deterministic_rewards):
-            raise BadInput("asking ahead needs an MDP that declares deterministic transitions and rewards")
+            raise BadInput("ahead=True needs an MDP that declares deterministic transitions and rewards")
         self._known: dict[tuple[Hashable, int], tuple[float, State]] = {}
         if workers is not None:
             workers = whole("workers", workers, 1)
@@ -105,7 +105,7 @@ class ReplicatedMDP(Forwarding):
                 self._known.update({(state, a): _single(reply) for a, reply in enumerate(replies)})
             return self._known.pop((state, action))  # a repeated query is drawn again
         except TypeError:
-            raise ProblemError(f"asking ahead needs states that can be hashed, got {state!r}") from None
+            raise ProblemError(f"ahead=True needs states that can be hashed, got {state!r}") from None
 
     def step_batch(
         self, state: State, action: int, n: int, rng: np.random.Generator

@@ -231,7 +231,7 @@ def test_seeds_and_names():
         (
             lambda: exponential(4),
             "2 actions need as many sign vectors of 3 entries with |<u, v>| <= 1/4, and only 1 were found among 10,240 "
-            "random ones: ask for fewer actions or a larger d",
+            "random ones: use fewer actions or a larger d",
         ),
         (
             lambda: exponential(1000),

@@ -106,7 +106,7 @@ def from_gym(
 def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:
     """The problem for a name such as ``gym/CliffWalking-v1:features=poly2``."""
     if "name" in options:
-        raise BadInput("'gym' has no parameter 'name': its problems are named by what they are made of")
+        raise BadInput("'gym' has no parameter 'name': its problems are named after their parameters")
     for key in ("get_state", "set_state"):
         if options.get(key) is not None and not callable(options[key]):
             raise BadInput(f"{key} must be a function, got {shown(options[key])}")

@@ -40,7 +40,7 @@ def near_orthogonal(count: int, n: int, rng: np.random.Generator) -> Signs:
         if drawn >= TRIES[0] * count + TRIES[1]:
             raise BadInput(
                 f"{count:,} actions need as many sign vectors of {n} entries with |<u, v>| <= 1/4, and only {found:,} "
-                f"were found among {drawn:,} random ones: ask for fewer actions or a larger d"
+                f"were found among {drawn:,} random ones: use fewer actions or a larger d"
             )
         block = (2 * rng.integers(2, size=(BLOCK, n), dtype=np.int8) - 1).astype(np.float32)
         drawn += BLOCK
