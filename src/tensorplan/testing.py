@@ -1,7 +1,7 @@
-"""Checks for users' own problems and planners, and strategies for random MDPs.
+"""Checks for problems and planners of the user, and Hypothesis strategies for random MDPs.
 
-``check_problem(problem)`` and ``check_planner(planner)`` raise one clear sentence when something is wrong; our own
-tests run them over the whole catalog and every planner.  The strategies need the extra ``testing`` (hypothesis).
+``check_problem(problem)`` and ``check_planner(planner)`` raise an error that names the violation; the test suite runs
+them over the whole catalog and every planner.  The strategies need the extra ``testing`` (hypothesis).
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 TOLERANCE = 1e-7
-"""How far, relative to the largest value, <φ, θ*> may be from the optimal value."""
+"""The error of <φ, θ*> and of Bellman's equation, relative to the value, that counts as rounding."""
+
+NORM_TOLERANCE = 1e-9
+"""The same for ‖θ*‖ <= B."""
 
 
 def check_problem(problem: Problem, *, episodes: int = 20, max_steps: int = 200, seed: int = 0) -> int:
-    """The number of states visited in random episodes, after checking all that the problem promises there.
+    """The number of states visited in random episodes, after checking the contract of the problem there.
 
-    Features (shape, finite, norm, the same twice), rewards and returns in their range, declared determinism,
-    ``step_batch`` against ``step``, and where the problem knows them: Bellman's equation for its deterministic steps,
-    and <φ, θ*> = v*, q* within eta, ‖θ*‖ <= B.
+    Checked are features (shape, finite, norm, reproducible), rewards and returns in their range, declared determinism,
+    the shapes of ``step_batch``, and, if the solution is known, Bellman's equation for deterministic steps,
+    <φ, θ*> = v*, q* within eta, and ‖θ*‖ <= B.
     """
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2)]
     world, twin = streams
     length = 0.0 if problem.theta is None else float(np.linalg.norm(problem.theta))
-    if not length <= problem.bound * (1 + 1e-9):
+    if not length <= problem.bound * (1 + NORM_TOLERANCE):
         raise ProblemError(f"problem {problem.name!r}: ‖θ*‖ = {length:.12g} is above the bound B = {problem.bound:g}")
     visited = 0
     for _ in range(episodes):
@@ -117,7 +120,7 @@ def _check_step(
 
 
 def _differ(one: Any, two: Any) -> bool:
-    """Whether two states are known to be different; those that cannot be hashed have no identity."""
+    """Whether two states are known to be different; states that are not hashable have no identity."""
     try:
         return hash(one) != hash(two) or one != two
     except TypeError:
@@ -125,15 +128,15 @@ def _differ(one: Any, two: Any) -> bool:
 
 
 def check_planner(planner: Planner, problem: Problem | None = None, *, seed: int = 0) -> Run:
-    """A run of the planner on a small problem, after checking what every planner must do.
+    """A run of the planner on a small problem, after checking the contract of planners.
 
-    It acts legally until the end, repeats itself to the bit with the same seed whatever the global generator does,
-    and keeps nothing in its configuration.
+    A planner chooses legal actions until the end, is reproducible with the same seed whatever the global generators do,
+    and does not modify its configuration.
     """
     task = _small_problem() if problem is None else problem
     before = copy.deepcopy(planner)
     first = run(task, planner, episodes=2, seed=seed, max_steps=1000)
-    np.random.random()  # moves the global generator, which must not matter
+    np.random.random()  # must not matter
     random.random()
     again = run(task, planner, episodes=2, seed=seed, max_steps=1000)
     for one, two in zip(first.episodes, again.episodes, strict=True):
@@ -154,7 +157,7 @@ def _small_problem() -> Problem:
 def tabular_mdps(
     max_states: int = 4, max_actions: int = 3, max_horizon: int = 4, *, deterministic: bool | None = None
 ) -> SearchStrategy[TabularMDP]:
-    """Random small tabular MDPs: stationary or layered, with early END, exact or Bernoulli rewards."""
+    """Random small tabular MDPs, stationary or layered, with early END, and deterministic or Bernoulli rewards."""
     from hypothesis import strategies as st
 
     @st.composite
@@ -184,7 +187,7 @@ def tabular_mdps(
 
 
 def problems(max_dimension: int = 5, **limits: Any) -> SearchStrategy[Problem]:
-    """Random small problems whose features realize v*, q* or both."""
+    """Random small problems with features that realize v*, q* or both."""
     from hypothesis import strategies as st
 
     return st.builds(

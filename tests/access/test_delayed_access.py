@@ -10,7 +10,7 @@ from helpers import Walk, local
 import tensorplan as tp
 from tensorplan.access.delayed import DelayedAccess, DelayedNode
 from tensorplan.access.local import LocalNode
-from tensorplan.problems.transforms.delayed import Pair, delayed
+from tensorplan.problems.transforms.delayed import DelayedState, delayed
 
 EXACT = "layered/3x4:states=6:horizon=4:kind=q"
 NOISY = EXACT + ":noise=true"
@@ -206,7 +206,7 @@ def test_the_budget_is_that_of_the_problem():
     ((_, node),) = bar.query(bar.root, 1)
     assert bar.remaining == 5
     bar.sample_all(node, 3)
-    with pytest.raises(tp.BudgetSpent, match="the budget of 5 queries is spent: 3 asked, 3 more wanted"):
+    with pytest.raises(tp.BudgetSpent, match="the budget of 5 queries is spent: 3 used, 3 more requested"):
         bar.sample_all(node, 3)
     assert (bar.spent, bar.remaining) == (3, 2)
     bar.query(node, 0, 2)
@@ -300,10 +300,10 @@ def test_nodes_from_elsewhere_are_refused():
         lambda node: bar.walk(node, lambda node: None),
     ]
     for ask in asks:
-        for node in (access.root, other.root, Pair(0, 1), 0, None):
+        for node in (access.root, other.root, DelayedState(0, 1), 0, None):
             with pytest.raises(tp.NotReached, match="was not issued by this access object: only the root, pairs, and"):
                 ask(node)
-        with pytest.raises(tp.NotReached, match="END was queried; nothing happens there"):
+        with pytest.raises(tp.NotReached, match="END cannot be queried: it is absorbing"):
             ask(tp.END)
     assert access.spent == 0
 
@@ -311,7 +311,11 @@ def test_nodes_from_elsewhere_are_refused():
 def test_pairs_of_what_was_not_reached_cannot_be_asked():
     access, bar = opened(walk())
     elsewhere = LocalNode(access, 1, 1)
-    for node in (bar.pair(elsewhere, 0), bar.pair(copy.copy(access.root), 0), DelayedNode(bar, Pair(elsewhere, 0), 2)):
+    for node in (
+        bar.pair(elsewhere, 0),
+        bar.pair(copy.copy(access.root), 0),
+        DelayedNode(bar, DelayedState(elsewhere, 0), 2),
+    ):
         with pytest.raises(tp.NotReached):
             bar.query(node, 0)
         with pytest.raises(tp.NotReached):
@@ -353,13 +357,13 @@ def test_a_pair_is_made_of_a_node_of_the_problem():
     for node in (tp.END, bar.root):
         with pytest.raises(tp.BadInput) as error:
             bar.pair(node, 0)
-        assert str(error.value) == f"a pair is made of a node of problem 'walk', got {node!r}"
+        assert str(error.value) == f"a pair needs a node of problem 'walk', got {node!r}"
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ("", "problem 'layered/2x3' has no phi_q, of which"),
+        ("", "problem 'layered/2x3' has no phi_q, from which"),
         (":kind=q:branching=2", r"v̄\*\(\(s,a\)\) = q\*\(s,a\) needs them; .* is an open question"),
     ],
     ids=["v", "stochastic"],

@@ -111,7 +111,7 @@ def test_every_sample_is_charged():
 def test_a_spent_budget_asks_nothing():
     access = local(problem(Coin()), budget=5)
     access.query(access.root, 0, 3)
-    with pytest.raises(tp.BudgetSpent, match="the budget of 5 queries is spent: 3 asked, 3 more wanted"):
+    with pytest.raises(tp.BudgetSpent, match="the budget of 5 queries is spent: 3 used, 3 more requested"):
         access.sample(access.root, 0, 3)
     assert (access.spent, access.remaining) == (3, 2)
     with pytest.raises(tp.BudgetSpent):

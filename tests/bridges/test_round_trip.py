@@ -222,7 +222,7 @@ def test_an_environment_that_cannot_be_asked_what_it_showed():
     agent = PlannerAgent(Asking(), features="poly1", bound=1.0, horizon=5, reward_range=(0.0, 1.0))
     env = Mute()
     seen, _ = env.reset()
-    with pytest.raises(tp.BadInput, match="hand over the observation as well"):
+    with pytest.raises(tp.BadInput, match="pass the observation as well"):
         agent.act(env)
     assert agent.act(env, seen) in (0, 1)
 

@@ -314,7 +314,7 @@ def test_files_that_cannot_be_written_are_known_before_the_work(cli, tmp_path, c
         (["hardness", "--plot"], "x.xyz", "the name must end in one of png, svg, pdf"),
         (["table1", "--plot"], "picture", "the name must end in one of png, svg, pdf"),
         (["sweep", "no-such-file.yaml", "--out", "folder", "--export"], "x.xls", "must end in .csv or .parquet"),
-        (["table1", "--out"], "/dev/null", "it is no regular file"),
+        (["table1", "--out"], "/dev/null", "it is not a regular file"),
     ],
 )
 def test_files_of_a_wrong_kind_are_known_before_the_work(cli, command, path, sentence):

@@ -168,17 +168,17 @@ def test_values_are_divided_by_the_scale():
         (
             lambda x: None,
             1.0,
-            "the feature function 'lambda' gave no array of numbers at x=[0.5  0.25], stage 3, but NoneType",
+            "the feature function 'lambda' returned NoneType at x=[0.5  0.25], stage 3, expected an array of numbers",
         ),
         (
             lambda x: "text",
             1.0,
-            "the feature function 'lambda' gave no array of numbers at x=[0.5  0.25], stage 3, but str",
+            "the feature function 'lambda' returned str at x=[0.5  0.25], stage 3, expected an array of numbers",
         ),
         (
             lambda x: [[1], [2, 3]],
             1.0,
-            "the feature function 'lambda' gave no array of numbers at x=[0.5  0.25], stage 3, but list",
+            "the feature function 'lambda' returned list at x=[0.5  0.25], stage 3, expected an array of numbers",
         ),
         (
             lambda x: x[7],
@@ -367,10 +367,10 @@ def test_maps_stay_as_they_are():
             [["poly2"]],
             "features are a spec such as 'poly2', a function, a transformer, or a list of these, got ['poly2']",
         ),
-        ([], "no features were given: the list of them is empty"),
+        ([], "the list of features is empty"),
         (
             PolynomialFeatures,
-            "features cannot be the class PolynomialFeatures: give an object of it, fitted if it has to be",
+            "features cannot be the class PolynomialFeatures: pass an instance, fitted if necessary",
         ),
         (["poly2", "polly3"], "unknown feature map 'polly'; did you mean 'poly'?"),
     ],

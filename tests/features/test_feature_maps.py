@@ -62,7 +62,7 @@ def test_beyond_a_guess_only_what_is_defined_everywhere_goes_on(spec):
         norms = np.linalg.norm(phi.many(np.column_stack((wide, np.full(500, 0.1))), 1), axis=1)
         assert norms.max() <= 1 + 1e-12
         return
-    with pytest.raises(ProblemError, match=r"is outside of \[-1, 3\], a guess from what random play saw: give frame="):
+    with pytest.raises(ProblemError, match=r"is outside of \[-1, 3\], an estimate from random play: give frame="):
         phi(x, 1)
 
 

@@ -98,16 +98,16 @@ def test_what_is_typed_is_understood(typed, name):
         ("rbf5:width=0", "width must be a number >= 1e-09, got 0"),
         ("rff5:width=broad", "width must be a number >= 1e-09, got 'broad'"),
         ("fourier2:coupled=maybe", "coupled must be true or false, got 'maybe'"),
-        ("poly2@stage", "'poly2@stage' needs a horizon, and there is none here"),
-        ("poly2@time", "'poly2@time' needs a horizon, and there is none here"),
+        ("poly2@stage", "'poly2@stage' needs a problem with a horizon"),
+        ("poly2@time", "'poly2@time' needs a problem with a horizon"),
         ("poly2@space", "'poly2@space': '@stage' or '@time' comes last in a map, got '@space'"),
         ("poly2@", "'poly2@': '@stage' or '@time' comes last in a map, got '@'"),
         (
             "fourier2@time:coupled=false",
             "'fourier2@time:coupled=false': '@stage' or '@time' comes last in a map, got '@time:coupled=false'",
         ),
-        ("poly2+time", "'time' is no map of its own: put it behind one, as in 'poly2@time'"),
-        ("stage", "'stage' is no map of its own: put it behind one, as in 'poly2@stage'"),
+        ("poly2+time", "'time' is not a feature map: append it to one, as in 'poly2@time'"),
+        ("stage", "'stage' is not a feature map: append it to one, as in 'poly2@stage'"),
     ],
 )
 def test_bad_specs_are_refused_in_one_sentence(spec, sentence):
@@ -145,7 +145,7 @@ def test_the_limit_holds_for_what_is_joined():
 
 
 def test_a_spec_is_a_text_and_a_seed_a_number():
-    with pytest.raises(BadInput, match=r"^a feature spec is a text such as 'poly2', got 3$"):
+    with pytest.raises(BadInput, match=r"^a feature spec is a string such as 'poly2', got 3$"):
         build(3, PLANE)
     with pytest.raises(BadInput, match=r"^seed must be a whole number >= 0, got -1$"):
         build("poly2", PLANE, seed=-1)

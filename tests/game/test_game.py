@@ -202,7 +202,7 @@ def test_bad_games(arguments, message):
         ([256], "weight vector 1 as a bit mask must be from 0 to 2^8 - 1, got 256"),
         ([[1, 1]], "weight vector 1 must have p = 8 components, got 2"),
         ([[1, 1, 1, 1, -1, -1, -1, 0]], "weight vector 1 must have components 1 or -1, got 0 at component 7"),
-        (7, "a sequence of weight vectors is needed, got 7"),
+        (7, "expected a sequence of weight vectors, got 7"),
     ],
 )
 def test_bad_queries(sequence, message):

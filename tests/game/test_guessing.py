@@ -11,7 +11,7 @@ from tensorplan.game import STRATEGIES, AbstractGame, Best, Blind, Local, cost, 
 from tensorplan.game.balls import least_far
 from tensorplan.game.code import blocks
 from tensorplan.game.kernels import weights
-from tensorplan.game.local import _ask_by
+from tensorplan.game.local import _queries_to
 from tensorplan.game.packed import draw, unpack
 from tensorplan.game.search import interval
 from tensorplan.problems.hard.hypercube import distance, is_secret
@@ -143,7 +143,7 @@ def test_routes_are_legal_and_end_where_they_should():
     rng = np.random.default_rng(0)
     for p, K in ((2, 2), (2, 5), (3, 4), (5, 2), (8, 2), (9, 3), (64, 7), (100, 12)):
         last = draw(p, 200, rng)
-        words, chance = _ask_by(last, K, p, rng)
+        words, chance = _queries_to(last, K, p, rng)
         assert (words[-1] == last).all()
         game = AbstractGame(p, K)
         for i in range(0, 200, 7):

@@ -126,7 +126,7 @@ def test_a_query_that_kills_them_all_is_an_error():
     with ReplicatedMDP(Cursed, 1) as mdp:
         task = problem(mdp)
         access = tp.LocalAccess(task, 0, np.random.default_rng(0))
-        with pytest.raises(tp.ProblemError, match="3 replicas of the simulator died of this one query"):
+        with pytest.raises(tp.ProblemError, match="3 replicas of the simulator died during the same query"):
             access.query(access.root, 0)
 
 
@@ -183,7 +183,7 @@ def test_bad_arguments():
         ReplicatedMDP(Noisy, 1, engine="cloud")
     with pytest.raises(tp.BadInput, match="the address 'a:1' is that of a Ray cluster"):
         ReplicatedMDP(Noisy, 1, address="a:1")
-    with pytest.raises(tp.BadInput, match="asking ahead needs an MDP that declares deterministic"):
+    with pytest.raises(tp.BadInput, match="ahead=True needs an MDP that declares deterministic"):
         ReplicatedMDP(Noisy, 1, ahead=True)
 
 

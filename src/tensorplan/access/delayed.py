@@ -1,9 +1,9 @@
-"""The one-step-delayed MDP M̄ (see :mod:`tensorplan.problems.transforms.delayed`), seen through access to M.
+"""Access to the one-step-delayed MDP M̄ (see :mod:`tensorplan.problems.transforms.delayed`), given access to M.
 
-A sample at (s, a) is one query of M; at (s0, None) nothing is asked.  The action chosen at (s, a) is only carried
-along, so one batch of samples serves all of them.  In the closed loop M̄ is at ``root`` first and at
-``pair(S_{t-1}, A_{t-1})`` when M is at S_t.  Nodes of M̄ are made of nodes of M, which M's access object checks
-when it is asked.
+A sample at (s, a) is one query of M; at (s0, None) it is free.  The action chosen at (s, a) only enters the next state,
+so one batch of samples serves all actions.  In the closed loop M̄ starts at ``root`` and is at
+``pair(S_{t-1}, A_{t-1})`` when M is at S_t.  Nodes of M̄ consist of nodes of M, which M's access object checks when it
+is queried.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tensorplan.problems.realizability import Misfit
 from tensorplan.problems.simulate import whole_action
 from tensorplan.problems.transforms.delayed import (
     LENGTHENED,
-    Pair,
+    DelayedState,
     arrive,
     features,
     refuse_unless_delayable,
@@ -35,7 +35,7 @@ class DelayedNode:
 
     __slots__ = ("_access", "_pair", "_phi_v", "_stage", "note")
 
-    def __init__(self, access: DelayedAccess, pair: Pair, stage: int) -> None:
+    def __init__(self, access: DelayedAccess, pair: DelayedState, stage: int) -> None:
         self._access = access
         self._pair = pair
         self._stage = stage
@@ -48,10 +48,10 @@ class DelayedNode:
         return self._stage
 
     @property
-    def key(self) -> Pair | None:
-        """The key of the node of M and the action, or None where the state cannot be hashed."""
+    def key(self) -> DelayedState | None:
+        """The key of the node of M and the action, or None if the state is not hashable."""
         node, action = self._pair
-        return None if node.key is None else Pair(node.key, action)
+        return None if node.key is None else DelayedState(node.key, action)
 
     @property
     def phi_v(self) -> Array:
@@ -65,7 +65,7 @@ class DelayedNode:
 
     @property
     def phi_q(self) -> Array:
-        """Raises BadInput: M̄ has features of states alone."""
+        """Raises BadInput: M̄ has features of states only."""
         raise BadInput(f"problem {self._access.problem_name!r} has no phi_q")
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class DelayedNode:
 
 
 class DelayedAccess:
-    """A planner's window on M̄ in one episode of M (see :class:`tensorplan.core.Access`)."""
+    """Access to M̄ for one episode of M (see :class:`tensorplan.core.Access`)."""
 
     def __init__(self, access: Access) -> None:
         refuse_unless_delayable(
@@ -95,8 +95,8 @@ class DelayedAccess:
         self.declared_returns = access.declared_returns
 
         self._access = access
-        self._nodes: dict[Pair, DelayedNode] = {}
-        self.root = self._node(Pair(access.root, None))
+        self._nodes: dict[DelayedState, DelayedNode] = {}
+        self.root = self._node(DelayedState(access.root, None))
 
     @property
     def spent(self) -> int:
@@ -110,12 +110,12 @@ class DelayedAccess:
 
     @property
     def drew(self) -> bool:
-        """Whether answers that are declared deterministic drew random numbers."""
+        """Whether queries declared deterministic drew random numbers."""
         return self._access.drew
 
     @property
     def clipped(self) -> bool:
-        """Whether features were asked for at points outside of their frame, and gave those of the nearest point."""
+        """Whether features were evaluated outside of their frame, and replaced by those of the nearest point."""
         return self._access.clipped
 
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
@@ -123,17 +123,17 @@ class DelayedAccess:
         return self._access.return_range(stage if self.horizon is None else max(stage - 1, 0), discount)
 
     def misfit(self, kind: str = "v") -> Misfit | None:
-        """How far φ_q is from realizing q* of M, which is v̄*, where a small table tells; else None."""
+        """The distance of φ_q from realizing q* of M, which is v̄*, if M is a small table; else None."""
         return self._access.misfit("q") if kind == "v" else None
 
     def pair(self, node: Any, action: int) -> DelayedNode:
         """The node of M̄ for ``action`` about to be executed in a node of M."""
         if node is END or isinstance(node, DelayedNode):
-            raise BadInput(f"a pair is made of a node of problem {self._access.problem_name!r}, got {node!r}")
-        return self._node(Pair(node, whole_action(action, self.actions, node, node.stage)))
+            raise BadInput(f"a pair needs a node of problem {self._access.problem_name!r}, got {node!r}")
+        return self._node(DelayedState(node, whole_action(action, self.actions, node, node.stage)))
 
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
-        """n samples of (reward, next) at a node of M̄, charged as n queries of M, or none at the root."""
+        """n samples of (reward, next) at a node of M̄, charged as n queries of M; free at the root."""
         if n != 1:
             return self.sample(node, action, n)
         pair = self._open(node)
@@ -142,22 +142,22 @@ class DelayedAccess:
         return [Outcome(reward, self._issue(following))]
 
     def recheck(self, node: Any, action: int) -> Outcome:
-        """One query of M that no cache answers, charged; nothing is asked at the root."""
+        """One query of M that bypasses the cache, charged; free at the root."""
         pair = self._open(node)
         action = whole_action(action, self.actions, node, node.stage)
         reward, following = simulate(pair, action, self._access.recheck)
         return Outcome(reward, self._issue(following))
 
     def sample(self, node: Any, action: int, n: int) -> Batch:
-        """The same as ``query``, as arrays."""
+        """Like ``query``, with the samples as arrays."""
         return self._samples(node, [action], n)[0]
 
     def sample_all(self, node: Any, n: int) -> list[Batch]:
-        """n samples of every action, all from one batch of n queries of M: they share their rewards."""
+        """n samples of every action, from one batch of n queries of M: they share the rewards."""
         return self._samples(node, range(self.actions), n)
 
     def follow(self, node: Any, actions: Iterable[int]) -> Trail:
-        """Query along a path: the actions in turn, each where the last one led, until END or their end."""
+        """Query along a path of given actions, until END or the last of them."""
         self._open(node)
         rewards: list[float] = []
         for action in actions:
@@ -168,7 +168,7 @@ class DelayedAccess:
         return Trail(rewards, node)
 
     def walk(self, node: Any, choose: Callable[[Any], int | None]) -> Walk:
-        """Query along a path that is chosen on the way, until END or until ``choose(node)`` gives None."""
+        """Query along a path of actions ``choose(node)``, until END or until it returns None."""
         self._open(node)
         steps: list[tuple[Any, float]] = []
         while node is not END and (action := choose(node)) is not None:
@@ -178,7 +178,7 @@ class DelayedAccess:
         return Walk(steps, node)
 
     def _samples(self, node: Any, actions: Iterable[int], n: int) -> list[Batch]:
-        """One batch of M, seen with each of the actions that may come next."""
+        """One batch of samples of M, combined with each of the next actions."""
         pair = self._open(node)
         actions = [whole_action(action, self.actions, node, node.stage) for action in actions]
         if pair.action is None:
@@ -191,11 +191,11 @@ class DelayedAccess:
             for action in actions
         ]
 
-    def _issue(self, pair: Pair | End) -> DelayedNode | End:
+    def _issue(self, pair: DelayedState | End) -> DelayedNode | End:
         return END if isinstance(pair, End) else self._node(pair)
 
-    def _node(self, pair: Pair) -> DelayedNode:
-        """The node of a pair, the same as before where it is remembered."""
+    def _node(self, pair: DelayedState) -> DelayedNode:
+        """The node of a pair, shared if it is already known."""
         node = self._nodes.get(pair)
         if node is None:
             started = self.horizon is not None and pair.action is not None
@@ -204,12 +204,12 @@ class DelayedAccess:
                 self._nodes[pair] = node
         return node
 
-    def _open(self, node: Any) -> Pair:
-        """The pair behind a node."""
+    def _open(self, node: Any) -> DelayedState:
+        """The pair of a node; NotReached if this object did not issue the node."""
         if type(node) is DelayedNode and node._access is self:
             return node._pair
         if node is END:
-            raise NotReached("END was queried; nothing happens there")
+            raise NotReached("END cannot be queried: it is absorbing")
         raise NotReached(
             f"{node!r} was not issued by this access object: "
             "only the root, pairs, and what queries return, may be queried"

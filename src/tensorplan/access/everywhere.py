@@ -1,7 +1,6 @@
-"""Global access, and the full model for yardsticks.
+"""Global access (a generative model), and access to the full model for the oracle.
 
-Under global access (a generative model) every state and its features are known free of charge, and any
-state may be queried.
+Under global access every state and its features are known free of charge, and any state may be queried.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from tensorplan.core.errors import BadInput, Refused
 
 
 class GlobalAccess(LocalAccess):
-    """Access to every state: a local access object that issues any node on demand."""
+    """Access to every state: nodes are issued on demand."""
 
     def node(self, state: State, stage: int = 0) -> LocalNode:
         """The node of any state, free of charge."""
@@ -32,15 +31,15 @@ class GlobalAccess(LocalAccess):
 
 
 class ModelAccess(GlobalAccess):
-    """Everything, the optimal values included: for the oracle that other planners are measured by."""
+    """Access to the problem itself, its optimal values included, for the oracle."""
 
     @property
     def problem(self) -> Problem:
-        """The problem itself."""
+        """The problem."""
         return self._problem
 
     def state(self, node: Node) -> State:
-        """The state behind a node."""
+        """The state of a node."""
         if not isinstance(node, LocalNode):
             raise self._not_reached(node)
         return node._state

@@ -1,16 +1,16 @@
-"""Local access: queries only at states that were seen before, each of them metered.
+"""Local access: metered queries at states seen before.
 
-Nodes are issued by the access object alone: the states of the episode and whatever queries returned.  A
-node of another access object, a copy, or a home-made look-alike raises NotReached: each node carries a seal made
-from its address and a secret of the access object.  This keeps honest code honest; Python cannot hide one
-object from another inside a single process, so a planner that reads private attributes can still cheat.
+Only the access object issues nodes: for the states of the episode and the successors returned by queries.  A node of
+another access object, a copy, or an imitation raises NotReached: each node carries a seal computed from its address
+and a secret of the access object.  This prevents mistakes, not malice: within one Python process a planner that reads
+private attributes can still cheat.
 
-Answers that are declared deterministic (transitions and rewards) are cached and charged once per distinct
-(state, action); ``cache=False`` asks and charges every time.  Either way an answer that contradicts an
-earlier one is an error.  States that cannot be hashed have no identity: they are asked every time.
+If transitions and rewards are declared deterministic, results are cached and charged once per distinct (state, action);
+``cache=False`` queries and charges every time.  In both cases a result that contradicts an earlier one is an error.
+States that are not hashable cannot be cached.
 
-An access object belongs to one episode.  It cannot be copied or pickled, and the loop closes it when the episode is
-over: after that no query is answered.
+An access object belongs to one episode.  It cannot be copied or pickled, and the loop closes it at the end of the
+episode, after which queries raise NotReached.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from tensorplan.problems.simulate import (
 from tensorplan.problems.states import equal, hashable, incomparable
 
 INTERNED = 200_000
-"""How many nodes are remembered, so that a state seen again is the same node with its features computed."""
+"""Most nodes kept, so that a state seen again is the same node with its features computed; bounds memory."""
 
 WATCHED = 64
-"""So many answers that are declared deterministic at first, and one of so many later, are looked at for random draws:
-to look costs more than to ask."""
+"""The first so many queries declared deterministic, and one in so many later, are checked for random draws: the check
+costs more than the query."""
 
 CLOSED = -1
-"""In place of the secret when the episode is over: no seal matches it."""
+"""Replaces the secret when the episode is over: no seal matches it."""
 
-_pair = tuple.__new__  # Outcome(reward, next) without the detour through Python
+_pair = tuple.__new__  # faster than Outcome(reward, next), whose constructor is Python code
 
 
 class LocalNode:
@@ -71,7 +71,7 @@ class LocalNode:
 
     @property
     def key(self) -> Any:
-        """A hashable identity of the state, or None where the state cannot be hashed."""
+        """A hashable identity of the state, or None if the state is not hashable."""
         return self._state if hashable(self._state) else None
 
     @property
@@ -93,7 +93,7 @@ class LocalNode:
 
 
 class Batch(Sequence[Outcome]):
-    """The outcomes of a batch; single outcomes are made when looked at (see :class:`tensorplan.core.Sample`)."""
+    """Samples as arrays, and as a sequence of outcomes built on demand (see :class:`tensorplan.core.Sample`)."""
 
     __slots__ = ("rewards", "successors", "which")
 
@@ -120,10 +120,10 @@ class Batch(Sequence[Outcome]):
 
 
 class LocalAccess:
-    """A planner's window on one episode (see :class:`tensorplan.core.Access`)."""
+    """Local access to a problem for one episode (see :class:`tensorplan.core.Access`)."""
 
     drew: bool
-    """Whether answers drew random numbers: where they are declared deterministic, a reason to ask them again."""
+    """Whether queries declared deterministic drew random numbers, which is a reason to recheck them."""
 
     def __init__(
         self,
@@ -153,15 +153,15 @@ class LocalAccess:
         self._step = problem.mdp.step
         self._low, self._high = problem.reward_range
         self._last = -1 if problem.horizon is None else problem.horizon - 1
-        self._tick = 0 if problem.horizon is None else 1
+        self._stage_step = 0 if problem.horizon is None else 1
         self._meter = Meter(budget)
         self._secret = secrets.randbits(64)
         self._nodes: dict[tuple[int, State], LocalNode] = {}
-        self._answers: dict[tuple[State, int], tuple[float, State]] = {}
-        self._recall = cache and problem.deterministic
-        self._ask = self._ask_memory if problem.deterministic_transitions else self._ask_simulator
+        self._known: dict[tuple[State, int], tuple[float, State]] = {}
+        self._use_cache = cache and problem.deterministic
+        self._query_one = self._query_cached if problem.deterministic_transitions else self._query_simulator
         self.drew = not problem.deterministic
-        self._looks = self._unwatched = 0
+        self._watched = self._unwatched = 0
         self._generators = generators(problem.mdp) if problem.deterministic else None
         self.identity = problem.identity
         self.root = self._admit(start, 0)
@@ -181,16 +181,16 @@ class LocalAccess:
 
     @property
     def clipped(self) -> bool:
-        """Whether features were asked for at points outside of their frame, and gave those of the nearest point."""
+        """Whether features were evaluated outside of their frame, and replaced by those of the nearest point."""
         problem = self._problem
-        return any(getattr(where, "clipped", 0) for where in (problem.phi_v, problem.phi_q, problem.mdp))
+        return any(getattr(part, "clipped", 0) for part in (problem.phi_v, problem.phi_q, problem.mdp))
 
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
         """The range of the return from ``stage`` on, with the problem's discount or another one."""
         return self._problem.return_range(stage, discount)
 
     def misfit(self, kind: str = "v") -> Misfit | None:
-        """How far the features are from realizing v* ("v") or q* ("q"), where a small table tells; else None."""
+        """The distance of the features from realizing v* ("v") or q* ("q"), if the problem is a small table."""
         return misfit_of(self._problem, kind)
 
     def query(self, node: Any, action: int, n: int = 1) -> Sequence[Outcome]:
@@ -201,8 +201,8 @@ class LocalAccess:
             return self.sample(node, action, n)
         state, stage = node._state, node._stage
         if self.deterministic_transitions:
-            reward, following = self._ask_memory(state, stage, action)
-        else:  # _ask_simulator, written out: the call would cost a tenth of a single query
+            reward, following = self._query_cached(state, stage, action)
+        else:  # _query_simulator inlined: the call would cost a tenth of a query
             if type(action) is not int or not 0 <= action < self.actions:
                 action = whole_action(action, self.actions, state, stage)
             meter = self._meter
@@ -211,18 +211,18 @@ class LocalAccess:
                 meter.charge(1)
             meter.left = left - 1
             try:
-                answer = self._step(state, action, self._rng)
+                result = self._step(state, action, self._rng)
             except Exception as error:
-                answer = retry(self._problem, state, stage, action, self._rng, error)
+                result = retry(self._problem, state, stage, action, self._rng, error)
             try:
-                reward, following = answer
+                reward, following = result
             except Exception:
-                reward, following = unpack(self._problem, state, stage, action, answer)
+                reward, following = unpack(self._problem, state, stage, action, result)
             if type(reward) is not float or not self._low <= reward <= self._high:
-                reward, following = unpack(self._problem, state, stage, action, answer)
+                reward, following = unpack(self._problem, state, stage, action, result)
         if following is END or stage == self._last:
             return [_pair(Outcome, (reward, END))]
-        stage += self._tick
+        stage += self._stage_step
         try:
             child = self._nodes[stage, following]
         except Exception:
@@ -230,35 +230,35 @@ class LocalAccess:
         return [_pair(Outcome, (reward, child))]
 
     def follow(self, node: Any, actions: Iterable[int]) -> Trail:
-        """Query along a path: the actions in turn, each where the last one led, until END or their end.
+        """Query along a path of given actions, until END or the last of them.
 
-        Costs what the single queries would, but makes no node on the way; the last one is issued.
+        It is charged like single queries, but issues only the last node.
         """
         if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
             raise self._not_reached(node)
-        state, stage, ask, last, tick = node._state, node._stage, self._ask, self._last, self._tick
+        state, stage, query, last, stage_step = node._state, node._stage, self._query_one, self._last, self._stage_step
         rewards: list[float] = []
         for action in actions:
-            reward, state = ask(state, stage, action)
+            reward, state = query(state, stage, action)
             rewards.append(reward)
             if state is END or stage == last:
                 return Trail(rewards, END)
-            stage += tick
+            stage += stage_step
         return Trail(rewards, self._issue(state, stage))
 
     def walk(self, node: Any, choose: Callable[[Any], int | None]) -> Walk:
-        """Query along a path that is chosen on the way, until END or until ``choose(node)`` gives None."""
+        """Query along a path of actions ``choose(node)``, until END or until it returns None."""
         if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
             raise self._not_reached(node)
-        ask, nodes, last, tick = self._ask, self._nodes, self._last, self._tick
+        query, nodes, last, stage_step = self._query_one, self._nodes, self._last, self._stage_step
         steps: list[tuple[Any, float]] = []
         while (action := choose(node)) is not None:
             stage = node._stage
-            reward, following = ask(node._state, stage, action)
+            reward, following = query(node._state, stage, action)
             steps.append((node, reward))
             if following is END or stage == last:
                 return Walk(steps, END)
-            stage += tick
+            stage += stage_step
             try:
                 node = nodes[stage, following]
             except Exception:
@@ -266,7 +266,7 @@ class LocalAccess:
         return Walk(steps, node)
 
     def sample(self, node: Any, action: int, n: int) -> Batch:
-        """The same as ``query``, as arrays."""
+        """Like ``query``, with the samples as arrays."""
         if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
             raise self._not_reached(node)
         state, stage = node._state, node._stage
@@ -274,8 +274,8 @@ class LocalAccess:
         if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
             raise BadInput(f"the number of samples must be a positive whole number, got {n!r}")
         n = int(n)
-        if self._recall:
-            reward, following = self._ask_memory(state, stage, action)
+        if self._use_cache:
+            reward, following = self._query_cached(state, stage, action)
             return Batch(np.full(n, reward), (self._issue_next(following, stage),), np.zeros(n, dtype=np.intp))
         mdp = self._problem.mdp
         if isinstance(mdp, Vectorised):
@@ -286,34 +286,34 @@ class LocalAccess:
                 rewards = np.array(checked)
             if self.deterministic_transitions:
                 for reward, i in zip(rewards.tolist(), which.tolist(), strict=True):
-                    self._remember(state, stage, action, reward, following[i])
+                    self._record(state, stage, action, reward, following[i])
         else:
             if n > self._meter.left:
                 self._meter.charge(n)
-            answers = [self._ask(state, stage, action) for _ in range(n)]
-            rewards = np.array([reward for reward, _ in answers])
-            following, which = [successor for _, successor in answers], np.arange(n)
+            results = [self._query_one(state, stage, action) for _ in range(n)]
+            rewards = np.array([reward for reward, _ in results])
+            following, which = [successor for _, successor in results], np.arange(n)
         return Batch(rewards, [self._issue_next(s, stage) for s in following], which)
 
     def recheck(self, node: Any, action: int) -> Outcome:
-        """One query past the cache, charged; an answer that contradicts an earlier one is an error."""
+        """One query that bypasses the cache, charged; a result that contradicts an earlier one is an error."""
         if type(node) is not LocalNode or node._seal ^ id(node) != self._secret:
             raise self._not_reached(node)
         state, stage = node._state, node._stage
-        reward, following = self._ask_watched(state, stage, action)
+        reward, following = self._query_watched(state, stage, action)
         self.drew = self.drew or self._generators != generators(self._problem.mdp)
         if self.deterministic_transitions:
-            self._remember(state, stage, action, reward, following)
+            self._record(state, stage, action, reward, following)
         return Outcome(reward, self._issue_next(following, stage))
 
     def sample_all(self, node: Any, n: int) -> list[Batch]:
         """n samples of every action, charged as A n queries."""
         return [self.sample(node, action, n) for action in range(self.actions)]
 
-    # ------------------------------------------------------------------ slower paths
+    # ------------------------------------------------------------------ one query
 
-    def _ask_simulator(self, state: State, stage: int, action: int) -> tuple[float, State]:
-        """One charged and checked answer: the hot path of every tree search, so it is written out."""
+    def _query_simulator(self, state: State, stage: int, action: int) -> tuple[float, State]:
+        """One charged and checked query; inlined checks, because this is the hot path of tree search."""
         if type(action) is not int or not 0 <= action < self.actions:
             action = whole_action(action, self.actions, state, stage)
         meter = self._meter
@@ -322,22 +322,22 @@ class LocalAccess:
             meter.charge(1)
         meter.left = left - 1
         try:
-            answer = self._step(state, action, self._rng)
+            result = self._step(state, action, self._rng)
         except Exception as error:
-            answer = retry(self._problem, state, stage, action, self._rng, error)
+            result = retry(self._problem, state, stage, action, self._rng, error)
         try:
-            reward, following = answer
+            reward, following = result
         except Exception:
-            reward, following = unpack(self._problem, state, stage, action, answer)
+            reward, following = unpack(self._problem, state, stage, action, result)
         if type(reward) is not float or not self._low <= reward <= self._high:
-            reward, following = unpack(self._problem, state, stage, action, answer)
+            reward, following = unpack(self._problem, state, stage, action, result)
         return reward, following
 
-    def _ask_memory(self, state: State, stage: int, action: int) -> tuple[float, State]:
-        """One answer of a problem with deterministic transitions: from memory, or asked and compared."""
-        if self._recall:
+    def _query_cached(self, state: State, stage: int, action: int) -> tuple[float, State]:
+        """One query with deterministic transitions: from the cache, or compared with earlier results."""
+        if self._use_cache:
             try:
-                known = self._answers.get((state, action))
+                known = self._known.get((state, action))
             except TypeError:
                 known = None
             except Exception as error:
@@ -346,25 +346,25 @@ class LocalAccess:
                 return known
         self._unwatched -= 1
         if self._unwatched >= 0:
-            reward, following = self._ask_simulator(state, stage, action)
+            reward, following = self._query_simulator(state, stage, action)
         else:
-            reward, following = self._ask_watched(state, stage, action)
-        self._remember(state, stage, action, reward, following)
+            reward, following = self._query_watched(state, stage, action)
+        self._record(state, stage, action, reward, following)
         return reward, following
 
-    def _ask_watched(self, state: State, stage: int, action: int) -> tuple[float, State]:
-        """One answer of the simulator, and whether it drew random numbers, which is suspicious where nothing is."""
-        self._looks += 1
-        self._unwatched = 0 if self._looks < WATCHED and not self.drew else WATCHED
+    def _query_watched(self, state: State, stage: int, action: int) -> tuple[float, State]:
+        """One query that also records whether the simulator drew random numbers."""
+        self._watched += 1
+        self._unwatched = 0 if self._watched < WATCHED and not self.drew else WATCHED
         before = self._rng.bit_generator.state
-        answer = self._ask_simulator(state, stage, action)
+        result = self._query_simulator(state, stage, action)
         self.drew = self.drew or self._rng.bit_generator.state != before
-        return answer
+        return result
 
-    def _remember(self, state: State, stage: int, action: int, reward: float, following: State) -> None:
-        """Keep the first answer of a deterministic problem, and compare later ones with it."""
+    def _record(self, state: State, stage: int, action: int, reward: float, following: State) -> None:
+        """Store the first result at (state, action), and compare later ones with it."""
         try:
-            first_reward, first = self._answers.setdefault((state, action), (reward, following))
+            first_reward, first = self._known.setdefault((state, action), (reward, following))
         except TypeError:
             return
         except Exception as error:
@@ -377,21 +377,21 @@ class LocalAccess:
     def _issue_next(self, following: State, stage: int) -> Any:
         if following is END or stage == self._last:
             return END
-        return self._issue(following, stage + self._tick)
+        return self._issue(following, stage + self._stage_step)
 
     def _issue(self, state: State, stage: int) -> LocalNode:
-        """The node of a state, the same as before where it is remembered."""
+        """The node of a state, shared if it is already known."""
         try:
             return self._nodes[stage, state]
         except KeyError:
-            remember = len(self._nodes) < INTERNED
+            keep = len(self._nodes) < INTERNED
         except TypeError:
-            remember = False
+            keep = False
         except Exception as error:
             raise incomparable(state, error) from error
         node = LocalNode(self, state, stage)
         node._seal = id(node) ^ self._secret
-        if remember:
+        if keep:
             self._nodes[stage, state] = node
         return node
 
@@ -399,7 +399,7 @@ class LocalAccess:
         if self._secret == CLOSED:
             return NotReached("the episode of this access object is over: it answers no more queries")
         if node is END:
-            return NotReached("END was queried; nothing happens there")
+            return NotReached("END cannot be queried: it is absorbing")
         if isinstance(node, LocalNode) and node._access is not self:
             return NotReached(f"{node!r} belongs to another access object")
         return NotReached(
@@ -409,15 +409,15 @@ class LocalAccess:
     # ------------------------------------------------------------------ for the loop
 
     def close(self) -> None:
-        """The episode is over: no query is answered any more."""
+        """End the episode: later queries raise NotReached."""
         self._secret = CLOSED
 
     def _admit(self, state: State, stage: int) -> LocalNode:
-        """The node of a state that the world is in."""
+        """The node of the current state of the episode."""
         return self._unchanged(self._issue(state, stage))
 
     def _unchanged(self, node: LocalNode) -> LocalNode:
-        """The node, if its features, computed afresh, are what they were."""
+        """The node, after checking that its features, computed again, have not changed."""
         for name in ("phi_v", "phi_q"):
             seen = getattr(node, "_" + name)
             if seen is not None:
@@ -433,6 +433,6 @@ class LocalAccess:
         return node
 
     def _witness(self, node: LocalNode, action: int, reward: float, following: State) -> None:
-        """Compare what the world did with what the simulator is known to answer."""
+        """Compare a step of the episode with what queries returned."""
         if self.deterministic_transitions:
-            self._remember(node._state, node._stage, action, reward, following)
+            self._record(node._state, node._stage, action, reward, following)

@@ -1,4 +1,4 @@
-"""The meter: counts queries and stops at the budget."""
+"""The query counter, which enforces the budget."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import math
 from tensorplan.core.errors import BadInput, BudgetSpent
 
 UNLIMITED = 2**62
+"""The budget in place of None: an int, so that counting stays cheap, beyond any number of queries."""
 
 
 class Meter:
-    """Queries spent and left.  The loop reads it before and after each call of the planner."""
+    """Queries spent and left; the loop reads it before and after each call of the planner."""
 
     __slots__ = ("budget", "left")
 
@@ -31,9 +32,9 @@ class Meter:
         return math.inf if self.budget == UNLIMITED else self.left
 
     def charge(self, n: int) -> None:
-        """Count n queries, or raise BudgetSpent and count nothing."""
+        """Charge n queries; raise BudgetSpent, and charge nothing, if fewer are left."""
         if n > self.left:
             raise BudgetSpent(
-                f"the budget of {self.budget:,} queries is spent: {self.spent:,} asked, {n:,} more wanted"
+                f"the budget of {self.budget:,} queries is spent: {self.spent:,} used, {n:,} more requested"
             )
         self.left -= n

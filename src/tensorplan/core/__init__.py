@@ -1,8 +1,8 @@
-"""The shared nouns: what a problem is, what a planner is, and what the two may say to each other.
+"""The shared types: problems, planners, the access object between them, and the records of a run.
 
 Section 2 of Weisz, Szepesvári and György (2022) is the specification.  An :class:`MDP` is a simulator;
-a :class:`Problem` adds features and the bound B; a :class:`Planner` sees :class:`Node` objects and asks an
-:class:`Access` about them; the loop turns the conversation into an :class:`Episode`.
+a :class:`Problem` adds features and the bound B; a :class:`Planner` sees :class:`Node` objects and queries an
+:class:`Access` at them; the loop records the outcome as an :class:`Episode`.
 """
 
 from tensorplan.core.access import Access, Node, Outcome, Sample, Trail, Walk

@@ -1,4 +1,4 @@
-"""What a planner may ask: nodes, the access object that issues them, and its answers."""
+"""The interface between planners and problems: nodes, the access object that issues them, and query results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Node(Protocol):
     """A state as the planner sees it.  Only an access object issues nodes."""
 
     note: Any
-    """For the planner's own use, None at first; a state seen again is usually, not always, the same node."""
+    """Free for the planner's use, initially None; a state seen again is usually, but not always, the same node."""
 
     @property
     def stage(self) -> int:
@@ -23,7 +23,7 @@ class Node(Protocol):
 
     @property
     def key(self) -> Any:
-        """A hashable identity of the state, or None where the state cannot be hashed."""
+        """A hashable identity of the state, or None if the state is not hashable."""
 
     @property
     def phi_v(self) -> Array:
@@ -35,14 +35,14 @@ class Node(Protocol):
 
 
 class Outcome(NamedTuple):
-    """One answer of the simulator: the reward, and the next node or END."""
+    """The result of one query: the reward, and the next node or END."""
 
     reward: float
     next: Any
 
 
 class Sample(Protocol):
-    """Outcomes of one pair as arrays, for planners that average: sample i went to successors[which[i]]."""
+    """Samples at one state-action pair, as arrays: sample i leads to ``successors[which[i]]``."""
 
     def __len__(self) -> int: ...
     @property
@@ -51,29 +51,29 @@ class Sample(Protocol):
 
     @property
     def successors(self) -> Sequence[Any]:
-        """The nodes (or END) that samples may have gone to; samples share them."""
+        """The distinct successors: nodes or END."""
 
     @property
     def which(self) -> NDArray[np.integer[Any]]:
-        """For each sample the index of its successor, (n,)."""
+        """The index of the successor of each sample, (n,)."""
 
 
 class Trail(NamedTuple):
-    """What following a list of actions gave: the rewards, and the node (or END) where it stopped."""
+    """The rewards along a path of given actions, and the node (or END) where it stopped."""
 
     rewards: list[float]
     last: Any
 
 
 class Walk(NamedTuple):
-    """What walking with a rule gave: the nodes left and their rewards, and the node (or END) where it stopped."""
+    """The (node, reward) steps of a path chosen on the way, and the node (or END) where it stopped."""
 
     steps: list[tuple[Any, float]]
     last: Any
 
 
 class Access(Protocol):
-    """The planner's only window on the world: public facts, the root, and metered queries."""
+    """All that a planner sees of a problem: its declarations, the root, and metered queries."""
 
     problem_name: str
     horizon: int | None
@@ -87,9 +87,9 @@ class Access(Protocol):
     has_phi_v: bool
     has_phi_q: bool
     declared_returns: tuple[float, float] | None
-    """The range of returns that the MDP declares, where it does."""
+    """The range of returns declared by the MDP, or None."""
     identity: object
-    """The same for all access objects of one problem, and of no other."""
+    """Equal for all access objects of one problem, and different between problems."""
 
     @property
     def root(self) -> Node:
@@ -105,35 +105,35 @@ class Access(Protocol):
 
     @property
     def drew(self) -> bool:
-        """Whether answers drew random numbers: where they are declared deterministic, a reason to ask them again."""
+        """Whether queries declared deterministic drew random numbers, which is a reason to recheck them."""
 
     @property
     def clipped(self) -> bool:
-        """Whether features were asked for at points outside of their frame, and gave those of the nearest point."""
+        """Whether features were evaluated outside of their frame, and replaced by those of the nearest point."""
 
     def return_range(self, stage: int, discount: float | None = None) -> tuple[float, float]:
         """The range of the return from ``stage`` on, with the problem's discount or another one."""
 
     def query(self, node: Node, action: int, n: int = 1) -> Sequence[Outcome]:
-        """Ask for n samples of (reward, next) at a node issued before."""
+        """n samples of (reward, next) at a node issued before."""
 
     def sample(self, node: Node, action: int, n: int) -> Sample:
-        """The same question; the answers as arrays."""
+        """Like ``query``, with the samples as arrays."""
 
     def misfit(self, kind: str = "v") -> Any:
-        """How far the features are from realizing v* or q*, where that is known free of charge; else None.
+        """The distance of the features from realizing v* or q*, if known free of charge; else None.
 
-        It is for holding certificates against, not for planning (:mod:`tensorplan.problems.realizability`).
+        It serves to check certificates, not to plan (:mod:`tensorplan.problems.realizability`).
         """
 
     def recheck(self, node: Node, action: int) -> Outcome:
-        """One query that no cache answers, charged; an answer that contradicts an earlier one is an error."""
+        """One query that bypasses the cache, charged; a result that contradicts an earlier one is an error."""
 
     def sample_all(self, node: Node, n: int) -> Sequence[Sample]:
-        """n samples of every action, in the order of the actions; they may share rewards where one batch serves all."""
+        """n samples of every action, in the order of the actions; they may share rewards if one batch serves all."""
 
     def follow(self, node: Node, actions: Iterable[int]) -> Trail:
-        """Query along a path: the actions in turn, each where the last one led, until END or their end."""
+        """Query along a path of given actions, until END or the last of them."""
 
     def walk(self, node: Node, choose: Callable[[Any], int | None]) -> Walk:
-        """Query along a path that is chosen on the way, until END or until ``choose(node)`` gives None."""
+        """Query along a path of actions ``choose(node)``, until END or until it returns None."""

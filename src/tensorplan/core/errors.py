@@ -1,4 +1,4 @@
-"""Every error that the package raises on purpose, and how foreign objects are quoted in its messages."""
+"""The exceptions of the package, and how objects of the user are quoted in their messages."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 LONGEST = 300
-"""Characters of a message at most: one sentence, whatever a simulator puts into it."""
+"""Most characters of a message: it stays one sentence, whatever a simulator contributes to it."""
 
 QUOTED = 80
-"""Characters that a quoted object or a foreign error message takes at most."""
+"""Most characters of a quoted object or of another library's error message."""
 
 
 class TensorplanError(Exception):
-    """The root of every error that the package raises on purpose; ``str(error)`` is one clear sentence.
+    """The base class of all errors of the package; ``str(error)`` is one sentence.
 
-    ``run`` holds what was finished when the error ended a :func:`tensorplan.run`, else None, and ``certificate`` the
-    bracket that planning had reached by then.
+    When the error ended a :func:`tensorplan.run`, ``run`` holds the episodes completed so far and ``certificate`` the
+    bracket reached by planning; otherwise both are None.
     """
 
     run: Any = None
@@ -27,21 +27,21 @@ class TensorplanError(Exception):
 
 
 class BadInput(TensorplanError, ValueError):
-    """An argument that cannot be used: an unknown name, a wrong type, a value out of its range."""
+    """An invalid argument: an unknown name, a wrong type, or a value out of range."""
 
 
 class ProblemError(TensorplanError, ValueError):
-    """The problem broke its own contract: a feature, a reward, a declared determinism, a failing step."""
+    """The problem violates its contract: features, rewards, declared determinism, or a step that raises."""
 
 
 class Refused(TensorplanError):
-    """The planner's conditions do not hold for this problem."""
+    """The problem does not satisfy the planner's conditions."""
 
 
 class NotRealizable(TensorplanError):
-    """What was measured contradicts realizability: no parameter in the ball agrees with all of it.
+    """The measurements contradict realizability: no parameter in the ball is consistent with all of them.
 
-    The loop plays the episode on with ``policy``, the best one found, before it raises this.
+    The loop finishes the episode with ``policy``, the best one found, before it raises this.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class NotRealizable(TensorplanError):
     ) -> None:
         super().__init__(sentence)
         self.places = tuple(places)
-        """(stage, state) of a set of states that cannot all be right."""
+        """(stage, state) of states whose measurements contradict each other."""
         self.eta = eta
-        """The least misspecification that agrees with what was measured, to a hundredth; None if Ctrl-C ended the
-        search for it.  States that were not measured may need more."""
+        """The least misspecification consistent with the measurements, to a hundredth; None if Ctrl-C ended the
+        search for it.  It is a lower bound: other states may require more."""
         self.bound = bound
-        """The least B that agrees with what was measured, likewise; None also if no larger ball does."""
+        """The least B consistent with the measurements, likewise; None also if no larger ball is."""
         self.policy = policy
 
 
@@ -63,11 +63,11 @@ class NotReached(TensorplanError, LookupError):
 
 
 class BudgetSpent(TensorplanError):
-    """The query would go over the budget; nothing was asked."""
+    """The query would exceed the budget; it was not made."""
 
 
 class ProgramError(TensorplanError, ValueError):
-    """A program of the optimiser, or a limit of its search, that makes no sense."""
+    """An invalid program of the optimiser, or an invalid limit of its search."""
 
 
 class CertificateError(TensorplanError, ValueError):
@@ -87,7 +87,7 @@ def shown(thing: Any, most: int = QUOTED) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """``raised KeyError: 'x'``: a foreign error on one line, shortened."""
+    """``raised KeyError: 'x'``: an error of another library on one line, shortened."""
     try:
         text = str(error)
     except Exception:
@@ -96,7 +96,7 @@ def raised(error: BaseException) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text on one line, its middle left out where it is too long, and only characters that can be written."""
+    """The text on one line of encodable characters, with the middle left out where it is longer than ``most``."""
     written = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
     line = " ".join(part.strip() for part in written.splitlines() if part.strip())
     if len(line) <= most:

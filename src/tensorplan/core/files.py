@@ -1,6 +1,6 @@
-"""Files that results are written to: looked at before the work is done, and whole or not there afterwards.
+"""Output files, checked before the work starts and written atomically.
 
-A device or a pipe is written to as it is; nothing but a regular file is ever replaced.
+Only regular files are replaced; devices and pipes are written to directly.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from pathlib import Path
 from tensorplan.core.errors import BadInput, shown
 
 QUOTED = 160
-"""Characters of a path in a message, which leaves room for what is wrong with it."""
+"""Characters of a path quoted in a message, which leaves room for the reason."""
 
 
 def check_output(path: str | Path, *, regular: bool = False) -> None:
-    """BadInput where the path cannot be written to; with ``regular`` also where it is a device or a pipe."""
+    """Raise BadInput if the path cannot be written to, or with ``regular`` if it is a device or a pipe."""
     if not str(path):
         raise BadInput("cannot write to a file without a name")
     try:
         mode = _mode(path)
         folder = Path(os.path.realpath(path)).parent
-        there = folder.is_dir()
+        exists = folder.is_dir()
     except OSError as error:
         raise _cannot(path, error) from None
-    if not there:
+    if not exists:
         raise _cannot(path, "its folder does not exist")
     if mode is None:
         allowed = _may(folder, os.W_OK | os.X_OK)
@@ -35,19 +35,19 @@ def check_output(path: str | Path, *, regular: bool = False) -> None:
     elif stat.S_ISREG(mode) or (_takes_a_stream(mode) and not regular):
         allowed = _may(path, os.W_OK)
     else:
-        raise _cannot(path, "it is no regular file")
+        raise _cannot(path, "it is not a regular file")
     if not allowed:
         raise _cannot(path, "permission denied")
 
 
 def write_output(path: str | Path, content: str | bytes) -> Path:
-    """Write the content to a file, which is complete or as it was before; BadInput where that cannot be done."""
+    """Write the content to a file atomically; BadInput if that fails."""
     data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
     return save_output(path, lambda file: file.write_bytes(data))
 
 
 def save_output(path: str | Path, save: Callable[[Path], object]) -> Path:
-    """The same for what writes itself: ``save`` is given the file to write."""
+    """Like :func:`write_output`, with the content written by ``save(file)``."""
     check_output(path)
     try:
         mode = _mode(path)
@@ -61,7 +61,7 @@ def save_output(path: str | Path, save: Callable[[Path], object]) -> Path:
 
 
 def _replace(path: Path, save: Callable[[Path], object]) -> None:
-    """The file anew, by way of one beside it; in its own place where the folder takes no other file."""
+    """Replace the file by a temporary one beside it; write in place where the folder does not allow new files."""
     partial = path.with_name(path.name + ".partial")
     try:
         save(partial)
@@ -74,7 +74,7 @@ def _replace(path: Path, save: Callable[[Path], object]) -> None:
 
 
 def _mode(path: str | Path) -> int | None:
-    """What is there, behind all links; None for nothing."""
+    """The mode of the file that the path resolves to, or None if there is none."""
     try:
         return os.stat(path).st_mode
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Results as plain data, ready for JSON."""
+"""Conversion of results to data that JSON can represent."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """Dicts, lists, strings and finite numbers; infinities and NaN become None.
+    """The value as dicts, lists, strings and finite numbers; infinities and NaN become None.
 
-    Records become dicts, without the fields that they do not print, such as the proof of a certificate.
+    Dataclasses become dicts of the fields with ``repr=True``, so that the proof of a certificate is left out.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr}

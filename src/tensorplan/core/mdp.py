@@ -1,4 +1,4 @@
-"""What an MDP is: a simulator (Assumption 1 of Weisz et al. 2022), and END, where every episode ends."""
+"""The MDP as a simulator (Weisz et al. 2022, Assumption 1), its optional capabilities, and the end state ⊥."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ DECLARATIONS = (
     *("horizon", "actions", "reward_range", "return_range"),
     *("deterministic_transitions", "deterministic_rewards"),
 )
-"""What an MDP says about itself; all but the first two are optional."""
+"""The attributes that an MDP declares; all but the first two are optional."""
 
 
 @final
 class End:
-    """The type of :data:`END`, the absorbing state ⊥: no reward, zero features, never left."""
+    """The type of :data:`END`."""
 
     __slots__ = ()
     _only: End | None = None
 
     def __new__(cls) -> End:
-        """The one instance."""
+        """The only instance, :data:`END`."""
         if cls._only is None:
             cls._only = super().__new__(cls)
         return cls._only
@@ -40,22 +40,21 @@ class End:
 
 
 END = End()
-"""⊥, where every episode ends: absorbing, without reward, with features zero."""
+"""The absorbing end state ⊥ of every episode: zero reward, zero features."""
 
 
 class MDP(Protocol):
-    """A fixed-horizon or terminating Markov decision process, as a simulator (Assumption 1).
+    """A simulator of a finite-horizon or terminating Markov decision process (Weisz et al. 2022, Assumption 1).
 
     An MDP may also declare ``reward_range`` (default ``(0.0, 1.0)``), ``deterministic_transitions`` and
-    ``deterministic_rewards`` (default False), and ``return_range``, where every return, from every state on, is known
-    to be in a smaller range than rewards and steps allow: a single prize is worth 1, however long the way.  Dynamics
-    depend on the state alone: where they change with the stage, the state carries its stage.  After ``horizon`` steps
-    the process is at ``END``.
+    ``deterministic_rewards`` (default False), and ``return_range``, if the return from every state is known to lie in
+    a smaller range than rewards and horizon imply, such as (0, 1) for a single prize.  The dynamics depend on the state
+    only: if they change with the stage, the state must include it.  After ``horizon`` steps the process is at ``END``.
     """
 
     @property
     def horizon(self) -> int | None:
-        """H, the number of steps of an episode; None when it runs until END."""
+        """H, the number of steps of an episode; None if it runs until END."""
 
     @property
     def actions(self) -> int:
@@ -70,12 +69,12 @@ class MDP(Protocol):
 
 @runtime_checkable
 class Vectorised(Protocol):
-    """An MDP that draws many samples of one state-action pair at once."""
+    """An MDP that draws a batch of samples at one state-action pair."""
 
     def step_batch(
         self, state: State, action: int, n: int, rng: np.random.Generator
     ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """Draw n samples: rewards (n,), candidate successors, and which of them each sample went to (n,)."""
+        """n samples: rewards (n,), the distinct successors, and the index of the successor of each sample (n,)."""
 
 
 @runtime_checkable
@@ -83,11 +82,11 @@ class Enumerable(Protocol):
     """An MDP that can list its states, which global access needs."""
 
     def states(self, stage: int) -> Iterable[State]:
-        """All states of one stage, END left out."""
+        """All states of one stage, without END."""
 
 
 class OptimalValues(Protocol):
-    """The exact optimal values of a problem; judges and the oracle read it, planners never see it."""
+    """The exact optimal values of a problem, for judges and the oracle; planners cannot access them."""
 
     def value(self, state: State, stage: int) -> float:
         """v*(state)."""

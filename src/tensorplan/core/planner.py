@@ -1,4 +1,4 @@
-"""What a planner is: a frozen configuration that starts episodes, and the policy that acts in one."""
+"""Planner, Policy and Learner: a frozen configuration, the policy it starts an episode with, and one with memory."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tensorplan.core.access import Node
 
 
 class Policy(Protocol):
-    """A planner at work in one episode; what it remembers lives here."""
+    """The policy of one episode; it holds all mutable state of the planner."""
 
     def act(self, node: Node) -> int:
-        """The action for the current state, after as many queries as it likes."""
+        """The action for the current state; it may query the access object first."""
 
 
 class Planner(Protocol):
-    """A frozen configuration that can start an episode."""
+    """A frozen configuration that starts episodes."""
 
     def begin(self, access: Any, rng: np.random.Generator) -> Policy:
-        """Start an episode at ``access.root``."""
+        """The policy for an episode that starts at ``access.root``."""
 
 
 @runtime_checkable
 class Learner(Planner, Protocol):
-    """A planner that can keep what it learns in one episode for the next ones."""
+    """A planner that can reuse what it learned in earlier episodes."""
 
     def session(self) -> Planner:
-        """A planner with a memory, empty at first, for episodes in one problem."""
+        """A planner whose memory, empty at first, persists over the episodes of one problem."""

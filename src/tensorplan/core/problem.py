@@ -1,4 +1,4 @@
-"""What a problem is: an MDP with features, the bound B on ‖θ*‖, and perhaps its exact solution."""
+"""Problems: an MDP with features, the bound B on ‖θ*‖, and optionally its exact solution."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Problem:
     """A featurized MDP: v*(s) = <φ_v(s), θ*> and/or q*(s,a) = <φ_q(s,a), θ*> with ‖θ*‖ <= bound.
 
     ``phi_v(state, stage)`` has shape (d,), ``phi_q(state, stage)`` shape (A, d), all norms at most 1.  Neither
-    is ever called at END, where features are zero.  When the horizon is None nothing may depend on time,
-    and the stage is always 0.  With ``discount`` γ < 1 the optimal values are those of the return Σ_t γ^t R_t.
-    ``solution``, ``theta`` (θ*) and ``eta`` (by how much it misses, in sup norm) are for judges and tests.
+    is called at END, where features are zero.  If the horizon is None, nothing may depend on time, and the stage is
+    always 0.  With ``discount`` γ < 1 the optimal values are those of the return Σ_t γ^t R_t.
+    ``solution``, ``theta`` (θ*) and ``eta`` (its error in sup norm) are for judges and tests.
     """
 
     mdp: MDP
@@ -37,17 +37,17 @@ class Problem:
     eta: float = field(default=0.0, kw_only=True)
     discount: float = field(default=1.0, kw_only=True)
     retries: int = field(default=0, kw_only=True)
-    """How often a ``step``, ``step_batch`` or ``start`` that raises is called again before it is an error."""
+    """How often a ``step``, ``step_batch`` or ``start`` that raises is retried."""
     unmetered: int = field(default=0, kw_only=True, repr=False)
-    """Steps of the simulator that no planner asked for: to try an environment out, to list states; it grows."""
+    """Simulator steps outside of any planner's queries, to probe an environment or to list states; it grows."""
 
     identity: object = field(init=False, repr=False)
-    """Tells this problem from any other, however alike, and says nothing about it: planners with a memory go by it."""
+    """Unique to this object and otherwise opaque; planners with a memory recognise a problem by it."""
     horizon: int | None = field(init=False)
     actions: int = field(init=False)
     reward_range: tuple[float, float] = field(init=False)
     declared_returns: tuple[float, float] | None = field(init=False)
-    """The MDP's ``return_range``, where it has one."""
+    """The ``return_range`` of the MDP, or None."""
     deterministic_transitions: bool = field(init=False)
     deterministic_rewards: bool = field(init=False)
 
@@ -90,7 +90,7 @@ class Problem:
         fix(self, "deterministic_rewards", bool(getattr(mdp, "deterministic_rewards", False)))
 
     def check_declarations(self) -> None:
-        """Raise where the MDP declares something else now than when the problem was made."""
+        """Raise ProblemError if the declarations of the MDP changed since the problem was made."""
         before: dict[str, Any] = self._declared  # type: ignore[attr-defined]
         for name, now in _declarations(self.mdp).items():
             if now != before[name]:
@@ -100,7 +100,7 @@ class Problem:
                 )
 
     def count_unmetered(self, steps: int) -> None:
-        """Add to ``unmetered``."""
+        """Add simulator steps to ``unmetered``."""
         object.__setattr__(self, "unmetered", self.unmetered + steps)
 
     @property
@@ -110,7 +110,7 @@ class Problem:
 
     @cached_property
     def dimension(self) -> int:
-        """d, read off the features of a start state."""
+        """d, from the shape of the features of a start state."""
         state = self.mdp.start(np.random.default_rng(0))
         name, features = ("phi_v", self.phi_v) if self.phi_v is not None else ("phi_q", self.phi_q)
         assert features is not None
@@ -120,11 +120,11 @@ class Problem:
         return int(shape[-1])
 
     def next_stage(self, stage: int) -> int:
-        """The stage after ``stage``; time stands still in problems without a horizon."""
+        """The stage after ``stage``; always 0 in problems without a horizon."""
         return stage if self.horizon is None else stage + 1
 
     def arrive(self, following: State, stage: int) -> State:
-        """Where a step from ``stage`` to ``following`` leads: END after the last stage."""
+        """The successor reached from ``stage``: ``following``, or END after the last stage."""
         return END if self.next_stage(stage) == self.horizon else following
 
     def return_range(self, stage: int = 0, discount: float | None = None) -> tuple[float, float]:
@@ -168,20 +168,20 @@ class Problem:
         return self.solution
 
     def optimal_value(self, state: State, stage: int = 0) -> float:
-        """v*(state), where it is known."""
+        """v*(state); BadInput if it is not known."""
         return 0.0 if state is END else self._solution().value(state, stage)
 
     def optimal_action_value(self, state: State, action: int, stage: int = 0) -> float:
-        """q*(state, action), where it is known."""
+        """q*(state, action); BadInput if it is not known."""
         return 0.0 if state is END else self._solution().action_value(state, action, stage)
 
     def optimal_policy(self, state: State, stage: int = 0) -> int:
-        """The smallest action that maximises q*(state, .), where it is known."""
+        """The smallest action that maximises q*(state, .); BadInput if it is not known."""
         return int(np.argmax([self.optimal_action_value(state, a, stage) for a in range(self.actions)]))
 
 
 def _values(name: str, phi: Features, state: State, stage: int, read: Callable[[Any], Any]) -> Any:
-    """What ``read`` makes of what a feature map gives; what is raised on the way, as one sentence."""
+    """``read(phi(state, stage))``; errors of the feature map become ProblemError."""
     try:
         return read(phi(state, stage))
     except TensorplanError:
@@ -201,7 +201,7 @@ def _floats(x: Any) -> Array:
 
 
 def _two_numbers(x: Any) -> tuple[float, float]:
-    """The two numbers that x is, or not numbers."""
+    """x as two floats, or (nan, nan)."""
     try:
         low, high = (float(each) for each in x)
     except (TypeError, ValueError):
@@ -210,7 +210,7 @@ def _two_numbers(x: Any) -> tuple[float, float]:
 
 
 def _declarations(mdp: MDP) -> dict[str, Any]:
-    """What an MDP says about itself, as it stands."""
+    """The current declarations of an MDP."""
     return {name: getattr(mdp, name, None) for name in DECLARATIONS}
 
 

@@ -1,4 +1,4 @@
-"""What came of it: certificates, episodes, runs."""
+"""The records of a run: certificates, episodes, runs."""
 
 from __future__ import annotations
 
@@ -12,53 +12,52 @@ from tensorplan.core.mdp import State
 
 @dataclass(frozen=True)
 class Certificate:
-    """A bracket on v*(s0) that the planner vouches for: lower <= v*(s0) <= upper.
+    """A bracket on the optimal value of the start state: lower <= v*(s0) <= upper.
 
-    ``lower`` is a lower bound on the expected return of the policy that acts, and rests on nothing but the simulator;
-    ``upper`` rests on what ``assumes`` says.
+    ``lower`` is a lower bound on the expected return of the executed policy and needs no assumption on the features;
+    ``upper`` holds under the assumption stated in ``assumes``.
     """
 
     upper: float
     lower: float
     status: str
-    """``"certified"``: the gap is as small as was asked for, and an attempt to refute the bracket has failed; else what
-    ended the planning: ``"budget"`` (spent before the gap was closed, or before that attempt was over),
-    ``"interrupted"``, ``"stopped"`` (by a callback), ``"limit"`` (of double precision), ``"eta"`` (what is left of the
-    gap is what the misspecification eta explains), ``"doubtful"`` (the gap has closed, and ``warnings`` say why that
-    proves little), ``"refuted"``, or ``"failed"`` by an error."""
+    """``"certified"``: the gap is as small as requested, and an attempt to refute the bracket failed.  Otherwise what
+    ended planning: ``"budget"`` (spent before the gap was closed or the attempt was complete), ``"interrupted"``,
+    ``"stopped"`` (by a callback), ``"limit"`` (of double precision), ``"eta"`` (the rest of the gap is explained by the
+    misspecification eta), ``"doubtful"`` (the gap is closed, but see ``warnings``), ``"refuted"``, or ``"failed"`` (by
+    an error)."""
     failure: float = 0.0
-    """The probability that the bracket is wrong is at most this; in a session, the probability that any of its
-    brackets is."""
+    """An upper bound on the probability that the bracket is wrong; in a session, that any of its brackets is."""
     lower_failure: float = 0.0
-    """The part of ``failure`` that is the lower bound's."""
+    """The share of ``failure`` due to the lower bound."""
     assumes: str = ""
-    """What the upper bound rests on; empty if on nothing but the declared ranges."""
+    """The assumption behind the upper bound; empty if it needs only the declared ranges."""
     explained: float = 0.0
-    """How much of the gap the allowed misspecification eta explains."""
+    """The part of the gap that the allowed misspecification eta explains."""
     warnings: tuple[str, ...] = ()
-    """Reasons to doubt what the upper bound assumes."""
+    """Reasons to doubt the assumption behind the upper bound."""
     discount: float = 1.0
-    """Of the returns that the bracket is about."""
+    """The discount γ of the returns that are bracketed."""
     proof: Any = field(default=None, repr=False, compare=False)
-    """What ``tensorplan check`` verifies, or None."""
+    """The proof that ``tensorplan check`` verifies, or None."""
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
-            raise BadInput(f"a bracket [{self.lower!r}, {self.upper!r}] is none: lower must not be above upper")
+            raise BadInput(f"the bracket [{self.lower!r}, {self.upper!r}] is empty: lower must not be above upper")
 
     @property
     def gap(self) -> float:
-        """upper - lower."""
+        """The width of the bracket, upper - lower."""
         return self.upper - self.lower
 
     @property
     def upper_failure(self) -> float:
-        """The part of ``failure`` that is the upper bound's."""
+        """The share of ``failure`` due to the upper bound."""
         return self.failure - self.lower_failure
 
     @property
     def sentence(self) -> str:
-        """What is claimed, and under which assumption."""
+        """The claim as one sentence, with its confidence and assumption."""
         sure = f", at confidence {1 - self.failure:.4g}" if self.failure else ""
         if not self.assumes:
             return f"v*(s0) is in [{self.lower:.6g}, {self.upper:.6g}]{sure}, whatever the features"
@@ -76,15 +75,15 @@ class Episode:
     actions: tuple[int, ...]
     rewards: tuple[float, ...]
     queries: tuple[int, ...]
-    """Queries charged per call of the planner, in order; a call that was cut short comes last."""
+    """Queries charged per call of the planner, in order; a call that was interrupted comes last."""
     stopped: str
     """Why it ended: ``"end"`` (END or the horizon), ``"budget"``, ``"max_steps"``, ``"interrupted"``, or ``"failed"``
-    by an error."""
+    (by an error)."""
     seconds: float
     discount: float = 1.0
     certificate: Certificate | None = None
     trace: Any = None
-    """What the planner recorded of its planning, where it was asked to."""
+    """The planner's record of its planning, if requested."""
 
     @property
     def total_reward(self) -> float:
@@ -103,7 +102,7 @@ class Episode:
 
     @property
     def complete(self) -> bool:
-        """Whether the episode ran to its end, so that its return is that of the policy."""
+        """Whether the episode ran to its end, so that its return is a sample of the policy's return."""
         return self.stopped == "end"
 
 
@@ -118,7 +117,7 @@ class Run:
 
     @property
     def worst_call(self) -> int:
-        """The largest number of queries in one call."""
+        """The largest number of queries in one call of the planner."""
         return max((q for e in self.episodes for q in e.queries), default=0)
 
     @property

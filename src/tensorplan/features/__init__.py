@@ -1,24 +1,24 @@
-"""Feature maps for users who bring a simulator: points of a box, and stages, to R^d with norms at most 1.
+"""Feature maps for simulators: from the points of a box, and stages, to R^d, with norms at most 1.
 
     spec        features                                                           dimension       scaled by
-    onehot      one for each point of a frame of whole numbers                     their number    1
-    aggregateK  which of K cells a side x is in                                    K^n             1
-    tilesKxM    which tile x is in, for M shifted tilings with K tiles a side      M K^n           1/√M
+    onehot      indicators of the points of a frame of whole numbers               their number    1
+    aggregateK  indicators of cells, K per side                                    K^n             1
+    tilesKxM    indicators of tiles, M shifted tilings with K tiles per side       M K^n           1/√M
     linear      the coordinates and a constant: poly1                              n + 1           1/√d
     polyK       monomials of degree <= K in coordinates scaled to [-1, 1]          (n+K choose K)  1/√d
     fourierK    cos(π <c, x>), c in {0..K}^n                                       (K+1)^n         1/√d
                 with coupled=false at most one entry of c is not 0                 1 + nK          1/√d
-    rbfK        Gaussian bumps of a width on K centres a side                      K^n             1/√(largest sum)
-    rffD        random Fourier features of a Gaussian kernel of a width            D               1/√⌈D/2⌉
+    rbfK        Gaussian radial basis functions, K centres per side                K^n             1/√(largest sum)
+    rffD        random Fourier features of a Gaussian kernel                       D               1/√⌈D/2⌉
 
-``A+B`` puts maps side by side, each scaled by 1/√(number of maps); ``A@stage`` gives every stage its own block of A;
-``A@time`` lets A see the stage as one more coordinate, scaled to h/H.  Options stand behind a colon, as in
-``rbf5:width=0.3``; widths are those of coordinates scaled to [0, 1].
+``A+B`` concatenates maps, each scaled by 1/√(number of maps); ``A@stage`` has a block of A for every stage;
+``A@time`` adds the stage to the coordinates of A, scaled to h/H.  Options follow a colon, as in ``rbf5:width=0.3``;
+widths refer to coordinates scaled to [0, 1].
 
-Each map is scaled by one constant that is proven for its family, never point by point: what was linear in the features
-stays linear.  Points outside of the frame are an error, but for rbf and rff where the frame was guessed: their norms
-are at most 1 everywhere.  (So are those of fourier, which repeats itself outside.)  Coordinates that never vary are
-left out (n is the number of the others).
+Each family is scaled by one constant, for which the norm bound is proved, and never per point: what is linear in the
+features stays linear.  Points outside of the frame are an error, except for rbf and rff if the frame was estimated:
+their norms are at most 1 everywhere.  (So are those of fourier, which is periodic.)  Constant coordinates are ignored;
+n counts the others.
 
 >>> import numpy as np
 >>> from tensorplan.features import Frame, build

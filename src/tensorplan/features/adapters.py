@@ -1,7 +1,7 @@
-"""What users bring: functions of points and fitted transformers, as feature maps.
+"""Functions and fitted transformers of the user as feature maps.
 
-The norms of such features cannot be known: values are divided by ``scale``, and a norm above 1 is an error that says
-which scale would do.  Points are handed over as they are, not clipped to a frame.
+Their norms are not known in advance: values are divided by ``scale``, and a norm above 1 is an error that names a
+sufficient scale.  Points are passed on unchanged, not clipped to a frame.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tensorplan.features.frame import Frame, show
 from tensorplan.features.maps import BaseMap, positive, spread
 
 
-class Brought(BaseMap):
-    """A map from outside, checked at every point: as many features as before, finite, norm at most ``scale``."""
+class UserMap(BaseMap):
+    """A map defined by the user, checked at every point: constant dimension, finite, norm at most ``scale``."""
 
     what: str
-    """The kind of thing it is, for messages."""
+    """What to call it in messages."""
 
     def __init__(self, name: str, dimension: int | None, scale: float, frame: Frame | None) -> None:
         super().__init__(name, 0 if dimension is None else whole("dimension", dimension, 1))
@@ -34,7 +34,7 @@ class Brought(BaseMap):
 
     @property
     def dimension(self) -> int:
-        """The dimension d: as given, or that of the first call, or of one at the middle of the frame."""
+        """The dimension d: as given, of the first call, or of a call at the middle of the frame."""
         if not self._dimension:
             if self.frame is None:
                 raise BadInput(
@@ -43,8 +43,8 @@ class Brought(BaseMap):
             self._raw(self.frame.middle, 0)
         return self._dimension
 
-    def ask(self, x: Array, stage: int) -> Any:
-        """What came from outside for one point."""
+    def evaluate(self, x: Array, stage: int) -> Any:
+        """The user's value at one point."""
         raise NotImplementedError
 
     def __call__(self, x: Array, stage: int) -> Array:
@@ -52,31 +52,31 @@ class Brought(BaseMap):
         return self._scaled(self._raw(x, stage), x, stage)
 
     def _raw(self, x: Array, stage: int) -> Array:
-        """What came from outside as a vector, (d,)."""
-        point = np.array(x, dtype=np.float64)  # a copy: what is not ours may write into it
-        raw = self._numbers(lambda: self.ask(point, stage), x, stage).ravel()
+        """The user's value as a vector, (d,)."""
+        point = np.array(x, dtype=np.float64)  # a copy: the user's code may modify it
+        raw = self._numbers(lambda: self.evaluate(point, stage), x, stage).ravel()
         self._dimension = self._dimension or len(raw)
         if len(raw) != self._dimension or not len(raw):
             expected = f", not {self._dimension}," if self._dimension else ""
             raise ProblemError(f"{self.label} gave {len(raw)} features{expected} at {_place(x, stage)}")
         return raw
 
-    def _numbers(self, ask: Callable[[], Any], x: Array, stage: int) -> Array:
-        """The answer as an array of floats, or one sentence on why there is none."""
+    def _numbers(self, evaluate: Callable[[], Any], x: Array, stage: int) -> Array:
+        """``evaluate()`` as an array of floats; errors become ProblemError or BadInput."""
         try:
-            answer = ask()
+            value = evaluate()
         except Exception as error:
             if any(kind.__name__ == "NotFittedError" for kind in type(error).__mro__):
                 raise BadInput(f"{self.label} is not fitted yet: call its fit() first") from error
             first = str(error).strip().partition("\n")[0]
             raise ProblemError(f"{self.label} raised {type(error).__name__} at {_place(x, stage)}: {first}") from error
         try:
-            if answer is None:
+            if value is None:
                 raise TypeError
-            return np.asarray(answer.toarray() if hasattr(answer, "toarray") else answer, dtype=np.float64)
+            return np.asarray(value.toarray() if hasattr(value, "toarray") else value, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            kind = type(answer).__name__
-            raise ProblemError(f"{self.label} gave no array of numbers at {_place(x, stage)}, but {kind}") from error
+            got = f"{self.label} returned {type(value).__name__} at {_place(x, stage)}"
+            raise ProblemError(f"{got}, expected an array of numbers") from error
 
     def _scaled(self, raw: Array, x: Array, stage: int) -> Array:
         """The vector divided by the scale, (d,)."""
@@ -98,75 +98,61 @@ class Brought(BaseMap):
 
     @property
     def label(self) -> str:
-        """What it is called in messages."""
+        """The map in messages, such as ``the feature function 'f'``."""
         return f"the {self.what} {self.name!r}"
 
 
-class Custom(Brought):
-    """A function of (x) or (x, stage) with any array of numbers as its value, flattened to (d,)."""
+class Custom(UserMap):
+    """A function of (x) or (x, stage) that returns an array of numbers, flattened to (d,)."""
 
     what = "feature function"
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        *,
-        dimension: int | None = None,
-        scale: float = 1.0,
-        name: str = "",
-        frame: Frame | None = None,
+        self, function: Callable[..., Any], name: str, dimension: int | None, scale: float, frame: Frame | None
     ) -> None:
         own = getattr(function, "__name__", type(function).__name__)
         super().__init__(name or own.strip("<>"), dimension, scale, frame)
         self.function = function
         self._sees_stage = _sees_stage(function, self.label)
 
-    def ask(self, x: Array, stage: int) -> Any:
+    def evaluate(self, x: Array, stage: int) -> Any:
         """The value of the function."""
         return self.function(x, stage) if self._sees_stage else self.function(x)
 
 
-class Transformed(Brought):
-    """What ``transformer.transform`` makes of (x), given to it as an array (1, n); sparse results are fine."""
+class Transformed(UserMap):
+    """The row ``transformer.transform(x)`` of a fitted transformer, called with (1, n); it may be sparse."""
 
     what = "transformer"
 
-    def __init__(
-        self,
-        transformer: Any,
-        *,
-        dimension: int | None = None,
-        scale: float = 1.0,
-        name: str = "",
-        frame: Frame | None = None,
-    ) -> None:
+    def __init__(self, transformer: Any, name: str, dimension: int | None, scale: float, frame: Frame | None) -> None:
         super().__init__(name or type(transformer).__name__, dimension, scale, frame)
         self.transformer = transformer
         if frame is not None:
-            self._raw(frame.middle, 0)  # one that is not fitted, or to other points, is better refused now
+            self._raw(frame.middle, 0)  # fail early if it is not fitted, or fitted to points of another size
 
-    def ask(self, x: Array, stage: int) -> Any:
-        """The transformed row."""
+    def evaluate(self, x: Array, stage: int) -> Any:
+        """The transformed row, (1, d)."""
         return self.transformer.transform(x[None])
 
     def many(self, points: Array, stages: ArrayLike) -> Array:
-        """The transformed rows of points (m, n), in one call, (m, d)."""
+        """The transformed rows of points (m, n), by one call of the transformer, (m, d)."""
         points = np.array(points, dtype=np.float64)
         if not len(points):
             return np.zeros((0, self.dimension))
-        places = spread(stages, len(points))
-        first = self._raw(points[0], places[0])
-        rows = self._numbers(lambda: self.transformer.transform(points.copy()), points[0], places[0])
+        at = spread(stages, len(points))
+        first = self._raw(points[0], at[0])
+        rows = self._numbers(lambda: self.transformer.transform(points.copy()), points[0], at[0])
         if rows.shape != (len(points), len(first)):
             expected = (len(points), len(first))
             raise ProblemError(f"{self.label} gave an array {rows.shape} for {len(points)} points, expected {expected}")
-        return np.array([self._scaled(*row) for row in zip(rows, points, places, strict=True)])
+        return np.array([self._scaled(*row) for row in zip(rows, points, at, strict=True)])
 
     def describe(self) -> tuple[str, ...]:
-        """The transformer's own names of what comes out, where it has them."""
+        """The names given by ``get_feature_names_out``, if the transformer has it."""
         try:
             names = tuple(str(name) for name in self.transformer.get_feature_names_out())
-        except Exception:  # scikit-learn has it on some transformers, and on some of those it works
+        except Exception:  # missing or not implemented in some transformers of scikit-learn
             names = ()
         return names if len(names) == self.dimension else super().describe()
 
@@ -179,30 +165,31 @@ def from_callable(
     name: str = "",
     frame: Frame | None = None,
 ) -> Custom:
-    """The feature map x -> function(x)/scale, or function(x, stage)/scale where it takes two arguments.
+    """The feature map x -> function(x)/scale, or function(x, stage)/scale if it takes two arguments.
 
-    The dimension is that of the first value unless given; with a frame it is known before the first call.
+    Unless given, the dimension is that of the first value; with a frame it is known before the first call.
     """
-    return Custom(function, dimension=dimension, scale=scale, name=name, frame=frame)
+    return Custom(function, name, dimension, scale, frame)
 
 
 def from_transformer(
     transformer: Any, *, dimension: int | None = None, scale: float = 1.0, name: str = "", frame: Frame | None = None
 ) -> Transformed:
-    """The feature map x -> transform(x)/scale of a fitted transformer, scikit-learn's or of the same shape.
+    """The feature map x -> transform(x)/scale of a fitted transformer with the interface of scikit-learn.
 
-    With a frame it is tried at once.
+    With a frame it is called once at construction, to fail early.
     """
-    return Transformed(transformer, dimension=dimension, scale=scale, name=name, frame=frame)
+    return Transformed(transformer, name, dimension, scale, frame)
 
 
 def _sees_stage(function: Callable[..., Any], what: str) -> bool:
-    """Whether the function takes (x, stage), not (x): a second argument with a default is its own business
-    unless it is called stage.
+    """Whether to call the function with (x, stage) rather than (x).
+
+    An optional second parameter receives the stage only if it is named ``stage``.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some built-in functions do not tell
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return True
@@ -218,7 +205,7 @@ def _place(x: Array, stage: int) -> str:
 
 
 def _rounded_up(x: float) -> str:
-    """The number with six digits, not below it."""
+    """x rounded up to six significant digits."""
     unit = 10.0 ** (math.floor(math.log10(x)) - 5)
     text = f"{x:.6g}"
     return text if float(text) >= x else f"{x + unit:.6g}"

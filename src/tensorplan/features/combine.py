@@ -1,4 +1,4 @@
-"""Maps made of maps: ``A+B`` side by side, ``A@stage`` a block for each stage, ``A@time`` time as a coordinate."""
+"""Combined maps: ``A+B`` (concatenation), ``A@stage`` (a block per stage), ``A@time`` (time as a coordinate)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorplan.features.maps import BaseMap, FeatureMap, FrameMap, affordable, 
 
 
 class Concatenated(BaseMap):
-    """The features of p maps side by side, each divided by √p: the squared norms add up to 1 at most."""
+    """The concatenated features of p maps, each divided by √p, so that the norm is at most 1."""
 
     def __init__(self, parts: Sequence[FeatureMap]) -> None:
         super().__init__("+".join(part.name for part in parts), 0)
@@ -23,11 +23,11 @@ class Concatenated(BaseMap):
 
     @property
     def dimension(self) -> int:
-        """The sum of the dimensions."""
+        """The sum of the dimensions of the parts."""
         return sum(part.dimension for part in self.parts)
 
     def describe(self) -> tuple[str, ...]:
-        """The names of all parts in turn."""
+        """The names of the features of all parts."""
         return tuple(name for part in self.parts for name in part.names)
 
     def __call__(self, x: Array, stage: int) -> Array:
@@ -44,7 +44,7 @@ class Concatenated(BaseMap):
 
 
 class Staged(BaseMap):
-    """A block of features for each of H stages: those of the map at the block of the stage, zeros elsewhere."""
+    """A block of features for each of H stages: the features of x in the block of the stage, zeros elsewhere."""
 
     def __init__(self, inner: FeatureMap, horizon: int) -> None:
         name = f"{inner.name}@stage"
@@ -56,7 +56,7 @@ class Staged(BaseMap):
         return tuple(f"stage {h}: {name}" for h in range(self.horizon) for name in self.inner.names)
 
     def __call__(self, x: Array, stage: int) -> Array:
-        """The features of x at the block of the stage, (H d)."""
+        """The features of x in the block of the stage, (H d)."""
         self._check(stage)
         out = np.zeros(self.dimension)
         d = self.inner.dimension
@@ -64,7 +64,7 @@ class Staged(BaseMap):
         return out
 
     def many(self, points: Array, stages: ArrayLike) -> Array:
-        """The features of points (m, n), each at the block of its stage, (m, H d)."""
+        """The features of points (m, n), each in the block of its stage, (m, H d)."""
         rows = self.inner.many(points, stages)
         blocks = spread(stages, len(rows))
         for stage in set(blocks):
@@ -79,7 +79,7 @@ class Staged(BaseMap):
 
 
 class Timed(BaseMap):
-    """The features of (x, stage): a map of a frame whose last coordinate is the stage."""
+    """The features of (x, stage), by a map on a frame whose last coordinate is the stage."""
 
     def __init__(self, inner: FrameMap) -> None:
         super().__init__(f"{inner.name}@time", inner.dimension)
@@ -87,7 +87,7 @@ class Timed(BaseMap):
         self._size = inner.frame.size - 1
 
     def describe(self) -> tuple[str, ...]:
-        """The names of the map, in which ``time`` is a coordinate."""
+        """The names of the inner map, with ``time`` as a coordinate."""
         return self.inner.names
 
     def __call__(self, x: Array, stage: int) -> Array:
@@ -104,5 +104,5 @@ class Timed(BaseMap):
 
 
 def join(maps: Sequence[FeatureMap]) -> FeatureMap:
-    """The maps side by side, or the only one."""
+    """The concatenation of the maps, or the only one."""
     return maps[0] if len(maps) == 1 else Concatenated(maps)

@@ -1,4 +1,4 @@
-"""The one entry for whatever a user calls features: specs, functions, transformers, maps, and lists of these."""
+"""Conversion of specs, functions, transformers, maps, and lists of these to one feature map."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tensorplan.features.spec import parts
 def resolve(features: Any, frame: Frame, *, seed: int = 0, scale: float = 1.0) -> FeatureMap:
     """The feature map that ``features`` stands for.
 
-    It may be a spec such as ``"poly2"``, a function of (x) or (x, stage), a fitted transformer, a feature map, or a
-    list of these.  ``seed`` is for random specs; the values of functions and transformers are divided by ``scale``.
+    It is a spec such as ``"poly2"``, a function of (x) or (x, stage), a fitted transformer, a feature map, or a list of
+    these.  ``seed`` is used by random specs; the values of functions and transformers are divided by ``scale``.
     """
     maps = features if isinstance(features, list | tuple) else [features]
     return compose(*maps, frame=frame, seed=seed, scale=scale)
 
 
 def compose(*maps: Any, frame: Frame | None = None, seed: int = 0, scale: float = 1.0) -> FeatureMap:
-    """The maps side by side; specs (which need a frame), functions and transformers are made maps first.
+    """The concatenation of maps, specs (which need a frame), functions and transformers.
 
-    Parts of parts are parts, so that the name says it all.
+    Nested concatenations are flattened.
     """
     found: list[FeatureMap] = []
-    brought = 0
+    custom = 0
     for part in maps:
         if isinstance(part, str):
             if frame is None:
@@ -37,18 +37,18 @@ def compose(*maps: Any, frame: Frame | None = None, seed: int = 0, scale: float 
         elif isinstance(part, BaseMap | FeatureMap):
             found.extend(part.parts if isinstance(part, Concatenated) else [part])
         else:
-            found.append(_bring(part, frame, scale))
-            brought += 1
+            found.append(_user_map(part, frame, scale))
+            custom += 1
     if not found:
-        raise BadInput("no features were given: the list of them is empty")
-    if scale != 1 and not brought:
+        raise BadInput("the list of features is empty")
+    if scale != 1 and not custom:
         raise BadInput(f"scale={scale!r} is for functions and transformers, and there are none among the features")
     return join(found)
 
 
-def _bring(part: Any, frame: Frame | None, scale: float) -> FeatureMap:
+def _user_map(part: Any, frame: Frame | None, scale: float) -> FeatureMap:
     if isinstance(part, type):
-        raise BadInput(f"features cannot be the class {part.__name__}: give an object of it, fitted if it has to be")
+        raise BadInput(f"features cannot be the class {part.__name__}: pass an instance, fitted if necessary")
     if callable(getattr(part, "transform", None)):
         return from_transformer(part, scale=scale, frame=frame)
     if callable(part):

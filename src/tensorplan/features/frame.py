@@ -1,4 +1,4 @@
-"""What a feature map is given: points x of a box in R^n, and stages."""
+"""The domain of feature maps: a box in R^n, and stages."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ EXACT = 2**53
 """Whole numbers up to here are exact in double precision."""
 
 SLACK = 1e-6
-"""How far outside a coordinate may be and count as rounded, as a share of its width; of 1 in a whole frame."""
+"""Tolerance for points outside of the frame (rounding), relative to the width of a coordinate, or 1 if whole."""
 
 RESOLUTION = 2.0**-23
-"""The same as a share of the larger end: observations are often in single precision."""
+"""The same relative to the larger end: observations are often in single precision."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A box low <= x <= high in R^n; features take it as [0, 1]^k, where the k coordinates with low < high count.
+    """A box low <= x <= high in R^n, scaled to [0, 1]^k by feature maps, where k coordinates have low < high.
 
-    A coordinate with low = high tells nothing, and no map looks at it.  Points outside are refused: moved to the
-    nearest end they would look like others, and as they are their features may be longer than 1.
+    Maps ignore coordinates with low = high.  Points outside are an error: clipped they would coincide with other
+    points, and unclipped their features may have a norm above 1.
     """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
     whole: bool = False
-    """Every coordinate takes the whole numbers low .. high only."""
+    """Whether every coordinate takes only the whole numbers low .. high."""
     names: tuple[str, ...] = ()
-    """Of the coordinates; x0, x1, ... unless given."""
+    """Names of the coordinates; x0, x1, ... unless given."""
     horizon: int | None = None
     """H, for maps that depend on the stage."""
     guessed: tuple[int, ...] = ()
-    """Coordinates whose ends nobody declared: they were taken from points that were seen."""
+    """Coordinates whose ends were not declared but estimated from points."""
 
     def __post_init__(self) -> None:
         fix = object.__setattr__
@@ -89,25 +89,25 @@ class Frame:
 
     @property
     def middle(self) -> Array:
-        """The point in the middle, rounded down in a whole frame, (n,)."""
+        """The centre, rounded down in a whole frame, (n,)."""
         middle = self._low + (self._high - self._low) / 2
         return np.floor(middle) if self.whole else middle
 
     def unit(self, points: Array, beyond: bool = False) -> Array:
         """The points (..., n) scaled to [0, 1]^k, (..., k); a point outside of the frame is an error.
 
-        With ``beyond`` it is one in coordinates that were declared only, and guessed ones may come out anywhere.
+        With ``beyond``, only in declared coordinates: guessed ones may take any value.
         """
         scaled: Array = (points - self._low) / self._width
         if not (
             np.minimum.reduce(scaled, axis=None, initial=0.0) >= 0
             and np.maximum.reduce(scaled, axis=None, initial=1.0) <= 1
-        ):  # faster than asking every coordinate
+        ):  # faster than a test of every coordinate
             scaled = self._moved(points, scaled, beyond)
         return scaled[..., self._kept] if self._some_constant else scaled
 
     def _moved(self, points: Array, scaled: Array, beyond: bool) -> Array:
-        """The scaled points, moved to the nearest end where they are outside by rounding; raises for other ones."""
+        """The scaled points, clipped if they are outside by rounding only; others raise ProblemError."""
         outside = ~((scaled >= -self._slack) & (scaled <= 1 + self._slack))
         free = self._free if beyond else np.zeros(self.size, dtype=bool)
         wrong = outside & ~(free & np.isfinite(scaled))
@@ -117,7 +117,7 @@ class Frame:
         return np.where(free, scaled, np.clip(scaled, 0.0, 1.0))
 
     def _refusal(self, point: Array, coordinate: int) -> ProblemError:
-        """What is wrong with a point outside, and what to do."""
+        """The error for a point outside of the frame, with a remedy."""
         value, low, high = float(point[coordinate]), self.low[coordinate], self.high[coordinate]
         if math.isnan(value):
             return ProblemError(f"the point {show(point)} has a coordinate that is not a number")
@@ -125,15 +125,15 @@ class Frame:
             f"{self.names[coordinate]} = {value:.9g} at the point {show(point)} is outside of [{low:.9g}, {high:.9g}]"
         )
         if coordinate in self.guessed:
-            return ProblemError(f"{where}, a guess from what random play saw: give frame=(low, high)")
+            return ProblemError(f"{where}, an estimate from random play: give frame=(low, high)")
         return ProblemError(f"{where}: declare a larger space, or give a larger frame=(low, high)")
 
     def timed(self, last: int) -> Frame:
-        """The frame with the stage, 0 .. last, as one more coordinate."""
+        """The frame with the stage, 0 .. last, as an additional coordinate."""
         names = (*self.names, "time")
         return Frame((*self.low, 0.0), (*self.high, float(last)), self.whole, names, guessed=self.guessed)
 
-    # arrays, made once: unit() is on the planner's way
+    # cached as arrays, because unit() is called in the inner loop of planners
 
     @cached_property
     def _low(self) -> Array:
@@ -153,26 +153,26 @@ class Frame:
 
     @cached_property
     def _tolerance(self) -> Array:
-        """What counts as rounding, in the units of each coordinate, (n,)."""
+        """The tolerance in the units of each coordinate, (n,)."""
         if self.whole:
             return np.full(self.size, SLACK)
         return SLACK * (self._high - self._low) + RESOLUTION * np.maximum(abs(self._low), abs(self._high))
 
     @cached_property
     def _width(self) -> Array:
-        """high - low; where that is 0, what counts as rounding, so that a constant that varies is noticed."""
+        """high - low, or the tolerance where that is 0, so that a supposedly constant coordinate is checked, (n,)."""
         span = self._high - self._low
         return np.where(span > 0, span, np.maximum(self._tolerance, SLACK))
 
     @cached_property
     def _slack(self) -> Array:
-        """What counts as rounding in scaled coordinates, (n,)."""
+        """The tolerance in scaled coordinates, (n,)."""
         slack: Array = self._tolerance / self._width
         return slack
 
     @cached_property
     def _free(self) -> NDArray[np.bool_]:
-        """Which coordinates were guessed, (n,)."""
+        """Whether each coordinate was guessed, (n,)."""
         return np.isin(np.arange(self.size), self.guessed)
 
 

@@ -1,4 +1,4 @@
-"""What a feature map is, and what the built-in ones share."""
+"""The interface of feature maps, and the base classes of the built-in ones."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tensorplan.core.specs import number
 from tensorplan.features.frame import Frame
 
 LIMIT = 1_000_000
-"""The largest dimension of a map."""
+"""The largest dimension of a map, to bound memory."""
 
 SMALLEST = 1e-9
-"""The least width or scale."""
+"""The least width or scale, so that division by it does not overflow."""
 
 
 @runtime_checkable
 class FeatureMap(Protocol):
-    """φ: points and stages to R^d, norms at most 1."""
+    """A map φ from points and stages to R^d, with norms at most 1."""
 
     @property
     def name(self) -> str:
-        """The spec, such as ``poly2+tiles8x4@stage``; for what a user brings, its own name."""
+        """The spec, such as ``poly2+tiles8x4@stage``, or the name of the user's function or transformer."""
 
     @property
     def dimension(self) -> int:
@@ -35,7 +35,7 @@ class FeatureMap(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each feature is, readable, (d,)."""
+        """A readable name for each feature, (d,)."""
 
     def __call__(self, x: Array, stage: int) -> Array:
         """φ(x, stage) for one point (n,), (d,)."""
@@ -45,7 +45,7 @@ class FeatureMap(Protocol):
 
 
 class BaseMap:
-    """A feature map with a name, one line of ``repr``, and ``many`` made of single calls."""
+    """A feature map with a name, a ``repr``, and ``many`` as a loop over single calls."""
 
     def __init__(self, name: str, dimension: int) -> None:
         self._name = name
@@ -53,7 +53,7 @@ class BaseMap:
 
     @property
     def name(self) -> str:
-        """The spec."""
+        """The spec of the map."""
         return self._name
 
     @property
@@ -63,11 +63,11 @@ class BaseMap:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What each feature is, (d,)."""
+        """A readable name for each feature, (d,); computed at the first access, since there may be many."""
         return self.describe()
 
     def describe(self) -> tuple[str, ...]:
-        """The names, made when first asked for: there may be many."""
+        """The names of the features, (d,)."""
         return tuple(f"{self.name}[{i}]" for i in range(self.dimension))
 
     def __call__(self, x: Array, stage: int) -> Array:
@@ -88,10 +88,10 @@ class BaseMap:
 
 
 class FrameMap(BaseMap):
-    """A map of the points of a frame, scaled to [0, 1]^k; it does not look at the stage."""
+    """A map on the points of a frame, scaled to [0, 1]^k; it does not depend on the stage."""
 
     beyond: ClassVar[bool] = False
-    """Whether the same formula gives norms of at most 1 outside of the frame, and tells points apart there."""
+    """Whether the map extends beyond the frame with norms at most 1, and separates points there."""
 
     def __init__(self, name: str, frame: Frame, dimension: int) -> None:
         super().__init__(name, dimension)
@@ -112,7 +112,7 @@ class FrameMap(BaseMap):
 
 
 def points_of(points: Any, axes: int, size: int, name: str) -> Array:
-    """The points as an array, (n,) or (m, n) as the number of axes says, or BadInput naming the map."""
+    """The points as an array, (n,) for one axis and (m, n) for two; BadInput if they have another shape."""
     try:
         array = np.asarray(points, dtype=np.float64)
     except (TypeError, ValueError):
@@ -123,13 +123,13 @@ def points_of(points: Any, axes: int, size: int, name: str) -> Array:
 
 
 def spread(stages: ArrayLike, count: int) -> list[int]:
-    """One stage for each of ``count`` points."""
-    spread: list[int] = np.broadcast_to(np.asarray(stages, dtype=np.intp), (count,)).tolist()
-    return spread
+    """The stages broadcast to ``count`` points."""
+    broadcast: list[int] = np.broadcast_to(np.asarray(stages, dtype=np.intp), (count,)).tolist()
+    return broadcast
 
 
 def affordable(name: str, dimension: int, limit: int = LIMIT, hint: str = "") -> int:
-    """The dimension, or BadInput that names it where it is above the limit."""
+    """The dimension; BadInput if it is above the limit."""
     if dimension <= limit:
         return dimension
     size = f"{dimension:,}" if dimension < 10**15 else f"about 10^{math.log10(dimension):.0f}"
@@ -137,5 +137,5 @@ def affordable(name: str, dimension: int, limit: int = LIMIT, hint: str = "") ->
 
 
 def positive(name: str, value: Any) -> float:
-    """The value as a positive float, or BadInput naming it."""
+    """The value as a positive float; BadInput naming it if it is not one."""
     return number(name, value, SMALLEST)

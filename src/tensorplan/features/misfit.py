@@ -1,18 +1,18 @@
-"""How far linear features are from given values in sup norm, with bounds that anyone can check.
+"""The distance of linear features from given values in sup norm, with bounds that can be verified independently.
 
-For features Φ (n, d) and values x (n,) this answers, by linear and least-distance programs on a few rows at a time,
+For features Φ (n, d) and values x (n,), by linear and least-distance programs with row generation:
 
     η    = min_θ max_i |x_i - <φ_i, θ>|                    (`Fitter.best`)
     η_R  = the same over ‖θ‖ <= R                          (`Fitter.within`)
     N(η) = the least ‖θ‖ with max_i |x_i - <φ_i, θ>| <= η  (`Fitter.shortest`)
 
-Upper bounds are the residual and the norm of a θ that was found.  Lower bounds rest on weak duality: for weights λ
-with ‖λ‖_1 = 1 every θ has
+Upper bounds are the residual and the norm of a given θ.  Lower bounds follow by weak duality: for weights λ with
+‖λ‖_1 = 1 every θ satisfies
 
     max_i |x_i - <φ_i, θ>| >= <λ, x - Φθ> >= <λ, x> - ‖Φᵀλ‖ ‖θ‖,
 
-so η_R >= <λ, x> - ‖Φᵀλ‖ R and N(η) >= (<λ, x> - η) / ‖Φᵀλ‖.  Both sides are computed from θ and λ alone, whatever the
-solvers did, and rounding is counted against them.
+so η_R >= <λ, x> - ‖Φᵀλ‖ R and N(η) >= (<λ, x> - η) / ‖Φᵀλ‖.  Both bounds are computed from θ and λ alone, with
+rounding accounted for, and do not depend on the accuracy of the solvers.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ UNIT = 2.3e-16
 """Twice the unit roundoff."""
 
 RANK = 1e-11
-"""Directions in which the features vary by less than this, relative to the largest, are not used."""
+"""Singular values of the features below this, relative to the largest, are treated as zero."""
 
 CLOSE = 1e-10
-"""The gap between bounds, relative to the largest |x|, at which a program counts as solved."""
+"""The gap between the bounds, relative to the largest |x|, at which a program counts as solved."""
 
 SLACK = 1e-10
-"""What a θ of small norm may miss by more than the best one, relative to the largest |x|."""
+"""How much the residual of a θ of small norm may exceed the least one, relative to the largest |x|."""
 
 FREE = 1e-9
-"""What a lower bound may lose, relative to itself, in order to hold for longer θ."""
+"""The relative loss of a lower bound that is accepted for extending it to a larger radius."""
 
 CANDIDATES = 2_000
-"""Violated rows among which those to add are chosen."""
+"""Most violated rows considered when rows are added, which bounds the time of the QR decomposition."""
 
 ROUNDS = 100
-"""Of adding rows to one program; it takes about ten."""
+"""Most rounds of row generation in one program; about ten suffice."""
 
 LEVELS = 30
-"""Least-distance programs for one ball; it takes about ten."""
+"""Most least-distance programs for one radius; about ten suffice."""
 
-ASTRAY = 1e-6
-"""How far from its aim, relative to the largest |x|, what has numbers too large for double precision ends."""
+DRIFT = 1e-6
+"""A refinement that changes a solution by more than this, relative to the largest |x|, has lost precision."""
 
 POLISH = 1e-8
-"""Combinations of features that are smaller than this, relative to the largest, over the support of λ count as zero."""
+"""Singular values of the features on the support of λ below this, relative to the largest, are treated as zero."""
 
-OPTIONS: dict[str, bool | int | float | str] = {
+HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "output_flag": False,
     "threads": 1,
     "presolve": "off",
@@ -65,28 +65,29 @@ OPTIONS: dict[str, bool | int | float | str] = {
     "primal_feasibility_tolerance": 1e-10,
     "dual_feasibility_tolerance": 1e-10,
 }
+"""Simplex with warm starts, at the tightest tolerances that HiGHS allows."""
 
 Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
 class SupFit:
-    """A bracket on the misfit: some θ misses by ``upper``, and no θ of norm up to ``radius`` by less than ``lower``."""
+    """A bracket on η: ``theta`` has the residual ``upper``, and all θ of norm <= ``radius`` have at least ``lower``."""
 
     lower: float
     upper: float
     theta: Array
-    """The θ that attains ``upper``, (d,)."""
+    """A θ with residual ``upper``, (d,)."""
     radius: float
     support: Indices
-    """The rows that no θ fits better, those with λ != 0."""
+    """The rows with λ != 0, which no θ fits better."""
     weights: Array
-    """λ there."""
+    """λ on ``support``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shortest:
-    """A bracket on the least norm: ``theta`` misses by ``residual``, and no shorter one than ``lower`` by as little."""
+    """A bracket on N: ``theta`` has ``residual``, and no θ of a norm below ``lower`` has one as small."""
 
     lower: float
     upper: float
@@ -95,11 +96,11 @@ class Shortest:
     residual: float
 
 
-# --------------------------------------------------------------------------------------------- what anyone can check
+# ------------------------------------------------------------------------------------------------- verifiable bounds
 
 
 def residual(phi: Array, x: Array, theta: Array) -> float:
-    """An upper bound on max_i |x_i - <φ_i, θ>|, close to it."""
+    """max_i |x_i - <φ_i, θ>|, rounded up."""
     if not len(x):
         return 0.0
     rounding = (len(theta) + 2) * UNIT * (np.abs(x) + np.abs(phi) @ np.abs(theta))
@@ -107,7 +108,7 @@ def residual(phi: Array, x: Array, theta: Array) -> float:
 
 
 def length(theta: Array) -> float:
-    """An upper bound on ‖θ‖, close to it."""
+    """‖θ‖, rounded up."""
     return float(np.linalg.norm(theta)) * (1 + (len(theta) + 3) * UNIT)
 
 
@@ -119,14 +120,14 @@ def misfit_floor(phi: Array, x: Array, weights: Array, radius: float) -> float:
 
 
 def norm_floor(phi: Array, x: Array, weights: Array, eta: float) -> float:
-    """A lower bound on ‖θ‖ over all θ with max_i |x_i - <φ_i, θ>| <= eta, from any weights (n,); inf: there is none."""
+    """A lower bound on ‖θ‖ over the θ with max_i |x_i - <φ_i, θ>| <= eta, from any weights (n,); inf if none exists."""
     gain, slope, total = _dual(phi, x, weights)
     above = gain - eta * total * (1 + 4 * UNIT)
     return 0.0 if above <= 0 else above / slope * (1 - 4 * UNIT) if slope else math.inf
 
 
 def _dual(phi: Array, x: Array, weights: Array) -> tuple[float, float, float]:
-    """A lower bound on <λ, x>, an upper bound on ‖Φᵀλ‖, and ‖λ‖_1, which is the larger one where it is rounded."""
+    """<λ, x> rounded down, ‖Φᵀλ‖ rounded up, and ‖λ‖_1 rounded up."""
     products = weights * x
     gain = math.fsum(products)
     gain -= UNIT * (math.fsum(np.abs(products)) + abs(gain))
@@ -140,35 +141,34 @@ def _dual(phi: Array, x: Array, weights: Array) -> tuple[float, float, float]:
 
 
 class Fitter:
-    """The programs for one table of features (n, d) and values (n,)."""
+    """The three programs for features (n, d) and values (n,)."""
 
     def __init__(self, phi: Array, x: Array) -> None:
         self.phi, self.x = phi, x
         self.scale = float(np.abs(x).max(initial=0.0)) or 1.0
-        """The largest |x|, by which values are divided in the programs."""
+        """The largest |x|; the programs use x / scale."""
         n = max(len(x), 1)
         _, sigma, right = np.linalg.svd(np.linalg.qr(phi, mode="r"), full_matrices=False)
         keep = sigma > RANK * sigma.max(initial=0.0)
         self.rank = int(keep.sum())
-        self._back = right[keep].T  # (d, r): θ = back (z / spans), an isometry but for the spans
+        self._back = right[keep].T  # (d, r), orthonormal: θ = back (z / spans)
         self._spans = sigma[keep] / math.sqrt(n)
         self._basis = phi @ (self._back / self._spans)  # (n, r): orthogonal columns of length sqrt(n)
         self._y = x / self.scale
-        self._rows: list[tuple[int, int]] = []  # (row, sign) of the least-distance programs, kept from one to the next
+        self._rows: list[tuple[int, int]] = []  # (row, sign) of the least-distance programs, kept between them
         self._best: SupFit | None = None
 
     @property
     def slack(self) -> float:
-        """By how much more than the best θ one of small norm may miss."""
+        """How much the residual of a θ of small norm may exceed the least one."""
         return SLACK * self.scale
 
     # ------------------------------------------------------------------ η
 
     def best(self, radius: float = 1.0) -> SupFit:
-        """The best fit over all θ; the lower bound is shown for norms up to ``radius``, and further if that is free.
+        """The best fit over all θ; the lower bound holds for norms up to ``radius``, and beyond if that costs nothing.
 
-        It is for norms up to some 10^6 times the values as a rule: with θ beyond that, features in double precision
-        can be fitted to anything.
+        Typically that is up to 10^6 times the values: with a larger θ, features in double precision fit anything.
         """
         if self._best is None:
             self._best = self._chebyshev()
@@ -182,12 +182,11 @@ class Fitter:
         return SupFit(lower, fit.upper, fit.theta, radius, fit.support, fit.weights)
 
     def _chebyshev(self) -> SupFit:
-        """min t with |y_i - <b_i, z>| <= t for the rows of a set that grows by rows that are violated."""
+        """min t with |y_i - <b_i, z>| <= t, with violated rows added until there are none."""
         z = self._least_squares()
         theta = self._theta(z)
         upper = residual(self.phi, self.x, theta)
-        nobody: Indices = np.zeros(0, dtype=np.intp)
-        fit = SupFit(0.0, upper, theta, math.inf, nobody, np.zeros(0))
+        fit = SupFit(0.0, upper, theta, math.inf, np.zeros(0, dtype=np.intp), np.zeros(0))
         if upper <= CLOSE * self.scale:
             return fit
         program, first = _Program(self.rank), _spread(self._basis, np.ones(len(self._y)), self.rank)
@@ -210,7 +209,7 @@ class Fitter:
         return SupFit(0.0, found, theta, math.inf, support, weights)
 
     def _least_squares(self) -> Array:
-        """z with the least sum of squares; repeated, since the columns are orthogonal up to rounding only."""
+        """The least-squares z, by iterative refinement, since the columns are orthogonal only up to rounding."""
         z = np.zeros(self.rank)
         for _ in range(3):
             z += self._basis.T @ (self._y - self._basis @ z) / max(len(self._y), 1)
@@ -220,7 +219,7 @@ class Fitter:
         return np.asarray(self._back @ (z / self._spans)) * self.scale
 
     def _violated(self, errors: Array, t: float) -> list[tuple[int, int]]:
-        """Rows with |error| > t, the worst one and some that point elsewhere, each with the sign of its error."""
+        """(row, sign of the error) for the worst row with |error| > t and others in different directions."""
         excess = np.abs(errors) - t
         excess[excess <= CLOSE / 2] = 0.0
         if not excess.any():
@@ -229,30 +228,30 @@ class Fitter:
         return [(i, 1 if errors[i] > 0 else -1) for i in sorted(chosen)]
 
     def _polished(self, support: Indices, weights: Array) -> tuple[Indices, Array]:
-        """λ with what the solver's tolerance left of Φᵀλ taken out, unless digits ran out on the way."""
+        """λ projected onto Φᵀλ = 0, which the solver satisfies up to its tolerance; unchanged if precision is lost."""
         rows, polished = self._basis[support], weights
         for _ in range(2):
             if self.rank:
                 polished = polished - rows @ np.linalg.lstsq(rows, polished, rcond=POLISH)[0]
         change = float(np.abs(polished - weights).sum())
-        return support, weights if change > ASTRAY else polished / float(np.abs(polished).sum())
+        return support, weights if change > DRIFT else polished / float(np.abs(polished).sum())
 
     # ------------------------------------------------------------------ N(η)
 
     def shortest(self, eta: float) -> Shortest:
-        """The θ of least norm among those that miss by eta, or by 10^-10 of the largest value more than the best."""
+        """The θ of least norm with a residual of at most eta, or of the least one plus ``slack`` if that is larger."""
         best = self.best()
-        if not len(best.support) and eta <= best.upper:  # realized: the least squares have the least norm
+        if not len(best.support) and eta <= best.upper:  # realizable: least squares has the least norm
             return self._realizing(best)
         eta = max(eta, best.upper + self.slack)
         theta, support, weights = self._least_distance(eta)
         reached = residual(self.phi, self.x, theta)
-        if reached > eta + self.slack or length(theta) > length(best.theta):  # digits ran out
+        if reached > eta + self.slack or length(theta) > length(best.theta):  # precision was lost
             theta, reached = best.theta, best.upper
         return self._short(theta, reached, max(eta, reached), support, weights)
 
     def _realizing(self, best: SupFit) -> Shortest:
-        """The θ of least squares, and λ on rows that determine it: those with Φᵀλ = θ."""
+        """The least-squares θ, with λ such that Φᵀλ = θ, on rows that determine it."""
         support = np.array(_spread(self._basis, np.ones(len(self._y)), self.rank), dtype=np.intp)
         rows = self._basis[support] * self._spans
         weights = np.linalg.lstsq(rows.T, self._back.T @ best.theta, rcond=None)[0]
@@ -263,10 +262,10 @@ class Fitter:
         return Shortest(min(lower, length(theta)), length(theta), theta, reached)
 
     def _least_distance(self, eta: float) -> tuple[Array, Indices, Array]:
-        """The θ of least norm that misses by eta at a growing set of rows, and λ (Lawson and Hanson 1974, ch. 23).
+        """The θ of least norm with a residual of at most eta, by row generation, and λ (Lawson and Hanson 1974, §23).
 
         min ‖w‖ subject to E w >= f is solved by u = argmin_{u >= 0} ‖[Eᵀ; fᵀ] u - e_{r+1}‖, w = -ρ_{1..r} / ρ_{r+1}
-        with ρ the residual there, and u are its multipliers.
+        with ρ the residual of that problem; u are the multipliers.
         """
         from scipy.optimize import nnls
 
@@ -281,7 +280,7 @@ class Fitter:
                 system = np.vstack([normals.T, rhs])
                 try:
                     u = nnls(system, last, maxiter=30 * len(rows) + 100)[0]
-                except RuntimeError:  # it went in circles: what was found so far is judged as it is
+                except RuntimeError:  # it cycled: return the current solution, whose bounds are valid in any case
                     break
                 rho = system @ u - last
                 if not rho[-1] < 0:
@@ -298,17 +297,17 @@ class Fitter:
     # ------------------------------------------------------------------ η_R
 
     def within(self, radius: float) -> SupFit:
-        """The best fit over ‖θ‖ <= radius, which is the level η with N(η) = radius.
+        """The best fit over ‖θ‖ <= radius: the level η with N(η) = radius.
 
-        A least-distance program at any level improves both bounds: its λ gives a lower one, which is where Newton's
-        method goes next, and its θ, shortened to the radius, an upper one.  Where Newton's method has gained nothing,
-        and once in a while, the next level is in the middle.
+        A least-distance program at any level improves both bounds: its λ gives a lower bound, which is the next iterate
+        of Newton's method, and its θ, scaled to the radius, an upper bound.  Every fourth level, and whenever Newton's
+        method makes no progress, the bracket is bisected.
         """
         best = self.best(radius)
         if length(best.theta) <= radius:
             return best
-        nothing = SupFit(0.0, math.inf, np.zeros(len(best.theta)), radius, best.support, best.weights)
-        fit = self._better(nothing, nothing.theta, best.support, best.weights)
+        start = SupFit(0.0, math.inf, np.zeros(len(best.theta)), radius, best.support, best.weights)
+        fit = self._better(start, start.theta, best.support, best.weights)
         fit = self._better(fit, best.theta, best.support, best.weights)
         level = least = best.upper + self.slack
         for turn in range(1, LEVELS + 1):
@@ -322,7 +321,7 @@ class Fitter:
         return fit
 
     def _better(self, fit: SupFit, theta: Array, support: Indices, weights: Array) -> SupFit:
-        """The better of two bounds on both sides, for the same radius."""
+        """The fit with each bound replaced by that of θ or of λ, if better."""
         theta = theta * min(1.0, fit.radius / (length(theta) or 1.0) * (1 - 4 * UNIT))
         upper = residual(self.phi, self.x, theta)
         lower = misfit_floor(self.phi[support], self.x[support], weights, fit.radius)
@@ -334,23 +333,23 @@ class Fitter:
 
 
 class _Program:
-    """min t subject to s (y_i - <b_i, z>) <= t for pairs (i, s), by HiGHS; it starts from the last solution."""
+    """min t subject to s (y_i - <b_i, z>) <= t for pairs (i, s), by HiGHS with warm starts."""
 
     def __init__(self, rank: int) -> None:
         import highspy
 
         self.rank = rank
-        self.pairs: dict[tuple[int, int], None] = {}  # in the order in which they were added
+        self.pairs: dict[tuple[int, int], None] = {}  # an ordered set
         self.optimal = highspy.HighsModelStatus.kOptimal
         self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in OPTIONS.items():
+        for option, value in HIGHS_OPTIONS.items():
             self.highs.setOptionValue(option, value)
         free = np.full(rank + 1, np.inf)
         self.highs.addVars(rank + 1, np.append(-free[1:], 0.0), free)
         self.highs.changeColCost(rank, 1.0)
 
     def add(self, pairs: list[tuple[int, int]], basis: Array, y: Array) -> bool:
-        """Add rows; whether any is new."""
+        """Add rows; return whether any of them is new."""
         new = [pair for pair in pairs if pair not in self.pairs]
         if not new:
             return False
@@ -363,7 +362,7 @@ class _Program:
         return True
 
     def run(self) -> bool:
-        """Solve it; whether there is an optimum.  Where the warm start leads nowhere, from scratch."""
+        """Solve the program, from scratch if the warm start fails; return whether an optimum was found."""
         self.highs.run()
         if self.highs.getModelStatus() != self.optimal:
             self.highs.clearSolver()
@@ -371,24 +370,24 @@ class _Program:
         return bool(self.highs.getModelStatus() == self.optimal)
 
     def point(self) -> tuple[Array, float]:
-        """(z, t)."""
+        """The solution (z, t)."""
         point = np.array(self.highs.getSolution().col_value)
         return point[:-1], float(point[-1])
 
     def multipliers(self) -> Array:
-        """One for each pair, >= 0; zeros where nothing was solved."""
+        """The dual value of each pair, >= 0; zeros if there is no solution."""
         found = np.array(self.highs.getSolution().row_dual)
         return np.maximum(found, 0.0) if len(found) == len(self.pairs) else np.zeros(len(self.pairs))
 
 
 def _sharpened(w: Array, normals: Array, rhs: Array) -> Array:
-    """The point of least norm at which the active rows are tight, unless digits ran out: it is close to w."""
+    """The point of least norm at which the active rows are tight; w if precision is lost."""
     sharp = np.asarray(np.linalg.lstsq(normals, rhs, rcond=None)[0], dtype=np.float64)
-    return sharp if np.abs(sharp - w).max(initial=0.0) <= ASTRAY else w
+    return sharp if np.abs(sharp - w).max(initial=0.0) <= DRIFT else w
 
 
 def _weights(pairs: Iterable[tuple[int, int]], multipliers: Array) -> tuple[Indices, Array]:
-    """λ from multipliers of signed rows: its support, and its values there, of sum 1 in absolute value."""
+    """The support and values of λ, from multipliers of signed rows, normalised to ‖λ‖_1 = 1."""
     weights: dict[int, float] = {}
     for (row, sign), multiplier in zip(pairs, multipliers.tolist(), strict=True):
         if multiplier > 0:
@@ -398,7 +397,7 @@ def _weights(pairs: Iterable[tuple[int, int]], multipliers: Array) -> tuple[Indi
 
 
 def _spread(rows: Array, weights: Array, most: int) -> list[int]:
-    """Rows of large weight that point in different directions, by a QR decomposition with pivots."""
+    """Rows of large weight in different directions, by a QR decomposition with pivoting."""
     from scipy.linalg import qr
 
     some = np.flatnonzero(weights)

@@ -1,4 +1,4 @@
-"""Features of states: a map of points, and the point that each state stands for."""
+"""Features of states: a feature map composed with the map from states to points."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from tensorplan.features.maps import FeatureMap
 
 
 class Located(Protocol):
-    """Anything that knows where states lie: a Gymnasium environment, a table, a puzzle."""
+    """A map from states to points: a Gymnasium environment, a table, or a puzzle."""
 
     def point(self, state: State) -> Array:
-        """The point that a state stands for, (n,)."""
+        """The point of a state, (n,)."""
 
 
 class PointFeatures:
-    """A feature map of the points that states stand for, as φ_v; or as φ_q, a block of features for each action."""
+    """A feature map of the points of states, as φ_v, or as φ_q with a block of features per action."""
 
     def __init__(self, places: Located, features: FeatureMap, blocks: int | None) -> None:
         self.places, self.map, self.blocks = places, features, blocks
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each feature is, (d,)."""
+        """A readable name for each feature, (d,)."""
         if self.blocks is None:
             return self.map.names
         return tuple(f"action {a}: {name}" for a in range(self.blocks) for name in self.map.names)
 
     @property
     def clipped(self) -> int:
-        """How often a point had to be moved into the frame, where the user asked for that (``outside="clip"``)."""
+        """How many points were moved into the frame, with ``outside="clip"``."""
         return int(getattr(self.places, "clipped", 0))
 
     def __call__(self, state: State, stage: int) -> Array:
-        """(d,), or (A, A d) with blocks."""
+        """The features of a state, (d,), or (A, A d) with blocks."""
         features = self.map(self.places.point(state), stage)
         return features if self.blocks is None else np.asarray(np.kron(np.eye(self.blocks), features))
 
     def many(self, states: Sequence[State], stage: int) -> Array:
-        """The rows of all states, (m, d), or of all their pairs, (m A, A d)."""
+        """The features of m states, (m, d), or of their state-action pairs, (m A, A d)."""
         features = self.map.many(np.array([self.places.point(state) for state in states]), stage)
         if self.blocks is None:
             return features

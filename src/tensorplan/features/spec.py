@@ -1,6 +1,6 @@
-"""Feature maps as people type them: ``poly2``, ``tiles8x4@stage``, ``rbf5:width=0.3+poly1@time``.
+"""Feature maps from specs such as ``poly2``, ``tiles8x4@stage`` or ``rbf5:width=0.3+poly1@time``.
 
-A spec is one or more parts joined by ``+``, a part is NAME[SIZE][:option=value,...][@stage | @time].
+A spec is one or more parts joined by ``+``; a part is NAME[SIZE][:option=value,...][@stage | @time].
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ from tensorplan.features.maps import FeatureMap, FrameMap, affordable
 
 
 @dataclass(frozen=True)
-class Family:
-    """A kind of map: how to make it of a frame and its sizes, an example, and the least value of each size."""
+class FeatureFamily:
+    """A family of maps: its constructor from a frame and sizes, an example, and the least value of each size."""
 
     make: Callable[..., FrameMap]
     example: str
     least: tuple[int, ...] = ()
     random: bool = False
-    """Whether it is made with a seed behind its sizes."""
+    """Whether its constructor takes a seed after the sizes."""
     cells: bool = False
-    """Whether it counts the values of whole frames."""
+    """Whether it has indicators of the values of a whole frame."""
 
 
 def _linear(frame: Frame) -> Polynomial:
     return Polynomial(frame, 1)
 
 
-FAMILIES: dict[str, Family] = {
-    "onehot": Family(OneHot, "onehot", cells=True),
-    "poly": Family(Polynomial, "poly2", (0,)),
-    "linear": Family(_linear, "linear"),
-    "fourier": Family(Fourier, "fourier3", (1,)),
-    "tiles": Family(Tiles, "tiles8x4", (1, 1)),
-    "rbf": Family(RadialBasis, "rbf5", (1,)),
-    "rff": Family(RandomFourier, "rff100", (1,), random=True),
-    "aggregate": Family(Aggregate, "aggregate4", (1,), cells=True),
+FAMILIES: dict[str, FeatureFamily] = {
+    "onehot": FeatureFamily(OneHot, "onehot", cells=True),
+    "poly": FeatureFamily(Polynomial, "poly2", (0,)),
+    "linear": FeatureFamily(_linear, "linear"),
+    "fourier": FeatureFamily(Fourier, "fourier3", (1,)),
+    "tiles": FeatureFamily(Tiles, "tiles8x4", (1, 1)),
+    "rbf": FeatureFamily(RadialBasis, "rbf5", (1,)),
+    "rff": FeatureFamily(RandomFourier, "rff100", (1,), random=True),
+    "aggregate": FeatureFamily(Aggregate, "aggregate4", (1,), cells=True),
 }
 """The only registry of built-in maps."""
 
 
 def build(spec: str, frame: Frame, *, seed: int = 0) -> FeatureMap:
-    """The feature map of that spec on the frame; what is random in it is drawn with the seed."""
+    """The feature map of a spec on a frame; random parts are drawn with the seed."""
     return join(parts(spec, frame, seed))
 
 
 def parts(spec: str, frame: Frame, seed: int, first: int = 0) -> list[FeatureMap]:
-    """The maps that a spec joins; random ones at different places, counted from ``first``, are different."""
+    """The maps of a spec; random ones are seeded by their position, counted from ``first``, so that they differ."""
     seed = whole("seed", seed, 0)
     if not isinstance(spec, str):
-        raise BadInput(f"a feature spec is a text such as 'poly2', got {spec!r}")
-    terms = [term.strip() for term in re.split(r"\+(?!\d)", spec)]  # behind the plus of a number comes a digit
+        raise BadInput(f"a feature spec is a string such as 'poly2', got {spec!r}")
+    terms = [term.strip() for term in re.split(r"\+(?!\d)", spec)]  # not the plus of 1e+3
     if not all(terms):
         raise BadInput(f"{spec!r} has an empty part: join maps with '+' as in 'poly2+tiles8x4'")
     maps = [_part(term, frame, (seed, first + i)) for i, term in enumerate(terms)]
@@ -80,25 +80,25 @@ def _part(term: str, frame: Frame, seed: tuple[int, int]) -> FeatureMap:
     if over not in ("stage", "time"):
         raise BadInput(f"{term!r}: '@stage' or '@time' comes last in a map, got {at + over!r}")
     if frame.horizon is None:
-        raise BadInput(f"{term!r} needs a horizon, and there is none here")
+        raise BadInput(f"{term!r} needs a problem with a horizon")
     if over == "stage":
         return Staged(_plain(text, frame, seed), frame.horizon)
     return Timed(_plain(text, frame, seed, timed=True))
 
 
 def _plain(text: str, frame: Frame, seed: tuple[int, int], *, timed: bool = False) -> FrameMap:
-    """A part without its ``@``, on the frame or on the frame with time."""
+    """A part without ``@``, on the frame or on the frame with time."""
     head = text.partition(":")[0].strip()
     size = head.lstrip(ascii_letters + "_")
     name = head.removesuffix(size)
     if name in ("stage", "time"):
-        raise BadInput(f"{name!r} is no map of its own: put it behind one, as in 'poly2@{name}'")
+        raise BadInput(f"{name!r} is not a feature map: append it to one, as in 'poly2@{name}'")
     family = lookup("feature map", name, FAMILIES)
     sizes = _sizes(head, size, family)
     _, _, options = parse(text.replace(",", ":"))
     if timed:
         assert frame.horizon is not None
-        # stages 0 .. H-1 are the values of a whole coordinate; elsewhere time is h/H
+        # indicators need the values 0 .. H-1; other families take h/H
         frame = frame.timed(frame.horizon - 1 if frame.whole and family.cells else frame.horizon)
     make = partial(family.make, frame, *sizes, *([seed] if family.random else []))
     if options and not signature(make).parameters:
@@ -106,7 +106,7 @@ def _plain(text: str, frame: Frame, seed: tuple[int, int], *, timed: bool = Fals
     return call(head, make, options)
 
 
-def _sizes(head: str, size: str, family: Family) -> list[int]:
+def _sizes(head: str, size: str, family: FeatureFamily) -> list[int]:
     numbers = size.split("x") if size else []
     if len(numbers) != len(family.least) or not all(re.fullmatch(r"\d{1,9}", n, re.ASCII) for n in numbers):
         raise BadInput(f"{head!r} has the wrong size: write it as in {family.example!r}")

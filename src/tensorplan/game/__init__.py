@@ -1,23 +1,23 @@
-r"""The abstract game behind the lower bound, as something one can play (Weisz et al. 2022, section 4.1).
+r"""The abstract game behind the lower bound (Weisz et al. 2022, section 4.1), and players for it.
 
-The rules.  W = {-1, 1}^p, and diff counts the components in which two weights differ; close means diff < p/4.  A secret
-w* is at a distance from p/4 to 3p/4 from w_0 = (1, .., 1).  A sequence (w_1, .., w_k) is legal, in W^{∘k}, if
+The rules.  W = {-1, 1}^p, and diff counts the components in which two weights differ; close means diff < p/4.  The
+secret w* has a distance between p/4 and 3p/4 from w_0 = (1, .., 1).  A sequence (w_1, .., w_k) is legal, in W^{∘k}, if
 diff(w_{i-1}, w_i) >= p/4 for all i.  With g(x) = 1 - x/p + x(x-1)/(2p²),
 
     f(w_1, .., w_k) = Π_{i <= k} g(diff(w_{i-1}, w_i)) · g(diff(w_k, w*)),        f(()) = g(diff(w_0, w*)).
 
 A query is a legal sequence of length L from 1 to K.  The reply is U = 1[w_{L-1} is close to w*], V = 1[w_L is close to
-w*], and Z, a coin that shows 1 with probability f if V = 1 or L = K, else 0.  In the end the player returns a legal
-sequence of 8 weights and is paid f(w_1, .., w_k*), where k* is the first that is close to w*, else 8.
+w*], and Z ~ Bernoulli(f) if V = 1 or L = K, else 0.  Finally the player outputs a legal sequence of 8 weights and
+receives f(w_1, .., w_k*), where k* is the first weight close to w*, or 8 if there is none.
 
 The bound.  The best payoff is f(()) >= 11/32, for w_1 = w*.  A sequence without a close weight pays at most (25/32)^9,
-and a query without one is answered by (0, 0, 0) but with probability ε = (25/32)^{K+1}.  Since few weights are close
-to any one, |W_close| <= 2^p e^{-p/8}, who wants an expected payoff of f(()) - 0.01 for all w* asks 2^{Ω(min(p, K))}
-queries: :func:`lower_bound` has the numbers.
+and the reply to a query without one is (0, 0, 0), except with probability at most ε = (25/32)^{K+1}.  Few weights are
+close to a given one, |W_close| <= 2^p e^{-p/8}, so an expected payoff of f(()) - 0.01 for all w* takes
+2^{Ω(min(p, K))} queries: :func:`lower_bound` computes the constants.
 
-The players.  Guessing costs 2^p/|W_close| queries, in pairs half of that (:mod:`~tensorplan.game.blind`), and if K is
-large nobody pays less than 0.22 of it (:mod:`~tensorplan.game.bound`).  Following the coins costs at most about
-2 p² (32/25)^K (:mod:`~tensorplan.game.local`).  So the exponent is min(p, K) up to constants, as the theorem says.
+The players.  Guessing takes 2^p/|W_close| queries, or half of that in pairs (:mod:`~tensorplan.game.blind`), and for
+large K no player takes less than 0.22 of it (:mod:`~tensorplan.game.bound`).  Following the signal Z takes at most
+about 2 p² (32/25)^K (:mod:`~tensorplan.game.local`).  So the exponent is min(p, K) up to constants, as in the theorem.
 
 >>> from tensorplan.game import AbstractGame, lower_bound
 >>> game = AbstractGame(p=16, K=20, secret=0b0000111100001111)

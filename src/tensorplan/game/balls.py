@@ -1,4 +1,4 @@
-"""How many weights are close to a weight, exactly (Weisz et al. 2022, Lemma close-to-corner-ct, without Hoeffding)."""
+"""Exact counts of close weights (Weisz et al. 2022, Lemma close-to-corner-ct, without Hoeffding's bound)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from math import comb
 
 
 def least_far(p: int) -> int:
-    """⌈p/4⌉, the least distance that is not close: diff < p/4 is diff < ⌈p/4⌉."""
+    """⌈p/4⌉, the least distance of two weights that are not close."""
     return -(-p // 4)
 
 
 def close_count(p: int) -> int:
-    """|W_close|, the number of weights at a distance below p/4 from a given one."""
+    """|W_close|, the number of weights at a distance below p/4 from a given weight."""
     total, term = 0, 1
     for j in range(least_far(p)):
         total += term
@@ -20,7 +20,7 @@ def close_count(p: int) -> int:
 
 
 def overlaps(p: int) -> list[int]:
-    """How many weights are close to both of two weights, by the distance of the two, (p + 1,).
+    """The number of weights close to both of two weights, by the distance of the two, (p + 1,).
 
     A weight that differs from the first in a of the m components where the two differ, and in b of the others, is at
     distances a + b and m - a + b.

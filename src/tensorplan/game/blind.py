@@ -1,7 +1,7 @@
-"""Guessing: players that look at nothing but whether a guess is close.
+"""Guessing: players that only use whether a guess is close.
 
-A uniform guess is close to w* with probability |W_close|/2^p.  What can be gained on that is a factor of four: a query
-tests two guesses, since U tells about its last weight but one, and guesses need not cover what earlier ones have.
+A uniform guess is close to w* with probability |W_close|/2^p.  At most a factor of four can be gained: a query tests
+two guesses, since U reports on its last weight but one, and guesses can avoid what earlier ones cover.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tensorplan.game.packed import Words, antipodal, draw, legal, pack, unpack
 from tensorplan.game.pinpoint import Limited, output_found, output_guesses
 
 FIRST, LARGEST = 16, 1 << 18
-"""Sizes of the first and of the largest batch of random guesses."""
+"""Sizes of the first and the largest batch of random guesses: small games end early, large batches are fast."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Blind(Limited):
-    """Guesses until one is close, then finds w* from it.
+    """A player that guesses until a guess is close, then finds w* from it.
 
-    ``code`` takes the guesses from :mod:`tensorplan.game.code` rather than uniformly from those that may come first.
-    ``pairs`` asks (w, -w), two guesses with nothing in common, and needs K >= 2.
+    ``code`` takes the guesses from :mod:`tensorplan.game.code` instead of uniformly from the legal first weights.
+    ``pairs`` queries (w, -w), two guesses with disjoint neighbourhoods, and needs K >= 2.
     """
 
     code: bool = False
@@ -39,23 +39,23 @@ class Blind(Limited):
         """The output, w* first if a close weight was found."""
         if self.pairs and game.K < 2:
             raise BadInput("pairs of guesses need queries of length 2, and K is 1")
-        asked = 0
+        queries = 0
         for words in self._batches(game.p, rng):
-            words = words if self.limit is None else words[:, :, : self.limit - asked]
+            words = words if self.limit is None else words[:, :, : self.limit - queries]
             if words.shape[2]:
                 hit = game.search(words)
                 if hit is not None:
                     return output_found(game, unpack(words[-1 if hit.answer.V else -2, :, hit.at]))
-            asked += words.shape[2]
-            if asked == self.limit:
+            queries += words.shape[2]
+            if queries == self.limit:
                 break
         return output_guesses(game, rng)
 
     def expected(self, p: int) -> Fraction | None:
-        """The expected cost for w* uniform in W*, exactly; None with a code, where it is not known.
+        """The exact expected cost for w* uniform in W*; None with a code, for which it is not known.
 
         A pair is close to w* with probability 2 |W_close|/2^p.  Of the 2^p - |W_close| legal first guesses
-        |W_close| - o are close to w*, with o the overlap of the neighbourhoods of w* and of the vector of ones.
+        |W_close| - o are close to w*, where o is the overlap of the neighbourhoods of w* and of the vector of ones.
         """
         if self.code:
             return None

@@ -1,22 +1,22 @@
-"""What the abstract game forces a planner to pay (Weisz et al. 2022, Theorem abstract-lb), and what counting adds.
+"""Lower bounds on the query cost of the abstract game: Theorem abstract-lb of Weisz et al. (2022), and sharper ones.
 
 The theorem.  With ε = (25/32)^{K+1} and n = ⌊min(e^{p/8}/16 - 5, (1/ε - 1)/7.5)⌋, a planner that is sound (expected
-payoff at least f(()) - 0.01 for every w*) with worst-case query cost N̄ has N̄ > 0.05 n.  That is below one query
-until p = 48 and K = 20.
+payoff at least f(()) - 0.01 for every w*) with worst-case query cost N̄ has N̄ > 0.05 n.  This exceeds one query only
+from p = 48 and K = 20 on.
 
-The exact count.  e^{p/8} is Hoeffding's bound on the share of the weights that are close to a given one.  With the
-number itself, c = |W_close|, the proof carries the largest n with (2n + 8) q <= 1/8, where q = c/|W*| and
-|W*| = 2^p - 2c; its second condition on n, from ε, stays.
+The exact count.  e^{p/8} comes from Hoeffding's bound on the fraction of weights close to a given one.  With the exact
+number c = |W_close|, the proof holds for the largest n with (2n + 8) q <= 1/8, where q = c/|W*| and |W*| = 2^p - 2c;
+the second condition on n, from ε, is unchanged.
 
 The sharp count.  Draw w* uniformly from W* and let the planner be sound.  Its payoff is at most f(()), and at most
-b = (25/32)^9 when its output misses w*, so it misses with probability at most η = 0.01/(11/32 - b) = 0.0425.  After t
-queries without a reply other than (0, 0, 0), the queries have excluded at most 2t q of the secrets, and an output
-another 8 q.  Each query of length K says more than that with probability at most ε.  So
+b = (25/32)^9 if its output misses w*, so it misses with probability at most η = 0.01/(11/32 - b) = 0.0425.  After t
+queries with replies (0, 0, 0) only, a fraction of at most 2t q of the secrets is excluded, and an output covers
+another 8 q.  A query that misses w* has another reply with probability at most ε.  So
 
     P(N - 1 > t) >= (1 - ε)^t (1 - (2t + 8) q) - η >= α - β t,     α = 1 - 8q - η,  β = 2q + ε (1 - 8q),
 
 and N̄ >= E[N - 1] >= Σ_t max(0, α - β t), about α²/(2β): 0.229/q where ε is small.  Guessing pairs pays 0.5/q
-(:mod:`tensorplan.game.blind`), so that nothing is better by more than a factor of 2.2.
+(:mod:`tensorplan.game.blind`), which is therefore optimal up to a factor of 2.2.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from tensorplan.core.specs import whole
 from tensorplan.game.balls import close_count
 
 STEP = Fraction(25, 32)
-"""g(p/4) is below this: what a step of a sequence, or a last weight that is far, takes off f at least."""
+"""An upper bound on g(x) for p/4 <= x: each step of a sequence, and a last weight that is far, multiplies f by it."""
 
 MISS = Fraction(1, 100) / (Fraction(11, 32) - STEP**9)
-"""η: how often a sound planner may miss w* at most."""
+"""η, an upper bound on the probability that a sound planner misses w*."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """The forced cost of one abstract game; :func:`lower_bound` makes it.  All numbers but the logarithms are exact."""
+    """Lower bounds for one abstract game, by :func:`lower_bound`; all numbers but the logarithms are exact."""
 
     p: int
     K: int
@@ -52,16 +52,16 @@ class Bound:
     exact_n: int
     """The n of the exact count; it may be negative."""
     sharp: Fraction
-    """N̄ is at least this, by the sharp count."""
+    """The lower bound on N̄ of the sharp count."""
 
     @property
     def epsilon(self) -> float:
-        """ε = (25/32)^{K+1}: how likely a query that misses w* is to be answered by Z = 1 at most."""
+        """ε = (25/32)^{K+1}, an upper bound on the probability of Z = 1 for a query that misses w*."""
         return math.exp2(self.log2_epsilon)
 
     @property
     def forced(self) -> Fraction:
-        """0.05 n: what the theorem says that N̄ exceeds."""
+        """0.05 n, the theorem's lower bound on N̄."""
         return Fraction(max(self.n, 0), 20)
 
     @property
@@ -71,7 +71,7 @@ class Bound:
 
     @property
     def guesses(self) -> Fraction:
-        """2^p/|W_close|: how many uniform guesses it takes on average to find a close weight."""
+        """2^p/|W_close|, the expected number of uniform guesses until a close weight."""
         return Fraction(1 << self.p, self.close)
 
     @property
@@ -81,12 +81,12 @@ class Bound:
 
     @property
     def log2_forced(self) -> float:
-        """log2 of ``forced``, -inf where that is zero."""
+        """log2 of ``forced``; -inf if that is zero."""
         return _log2(self.forced)
 
     @property
     def log2_sharp(self) -> float:
-        """log2 of ``sharp``, -inf where that is zero."""
+        """log2 of ``sharp``; -inf if that is zero."""
         return _log2(self.sharp)
 
     @property
@@ -96,7 +96,7 @@ class Bound:
 
 
 def lower_bound(p: int, K: int) -> Bound:
-    """The cost that the abstract game forces on every sound planner; p may be in the thousands."""
+    """Lower bounds on the cost of every sound planner in the abstract game; p may be in the thousands."""
     p, K = whole("p", p, 2), whole("K", K, 1)
     close = close_count(p)
     secrets = (1 << p) - 2 * close

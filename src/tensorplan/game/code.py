@@ -1,10 +1,10 @@
-"""Guesses that cover each other's ground as little as possible: a nested linear code.
+"""A nested linear code whose close neighbourhoods overlap as little as possible, as a source of guesses.
 
-A weight w stands for the pair w, -w.  The code doubles: C_{k+1} = C_k ∪ (v + C_k), with the shift v, out of some
-random ones, for which the close neighbourhoods of ±(v + C_k) overlap least with those of ±C_k, pair by pair.  As the
-code is linear, that is the sum over c in C_k of the overlap of v with ±c.  Up to p = 17 the code grows to all of W.
-Pairs of guesses then cost less than uniform ones by a factor of 1.8 at p = 8, 1.4 at p = 16 and 1.2 at p = 32, where 2
-would be perfect.  The gain fades as p grows: almost all weights are then about p/2 apart, whatever one does.
+A weight w represents the pair w, -w.  The code doubles: C_{k+1} = C_k ∪ (v + C_k), with the shift v, among random
+candidates, for which the close neighbourhoods of ±(v + C_k) overlap least with those of ±C_k, summed over pairs.  As
+the code is linear, that is the sum over c in C_k of the overlap of v with ±c.  Up to p = 17 the code grows to all of W.
+Pairs of guesses then cost less than uniform ones by a factor of 1.8 at p = 8, 1.4 at p = 16 and 1.2 at p = 32; 2 is the
+optimum.  The gain vanishes as p grows, because almost all pairs of weights are then about p/2 apart.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from numpy.typing import NDArray
 
 from tensorplan.core import Array
 from tensorplan.game.balls import overlaps
-from tensorplan.game.kernels import burden
+from tensorplan.game.kernels import total_overlap
 from tensorplan.game.packed import Words, draw, pack
 
 LARGEST = 1 << 16
-"""The size at which the code stops to grow and is shifted at random instead."""
+"""The size from which on the code is shifted at random instead of doubled, to bound time and memory."""
 
 CANDIDATES = 64
-"""Shifts that are looked at for each doubling."""
+"""Random shifts compared for each doubling; more gain little."""
 
 
 def blocks(p: int, rng: np.random.Generator) -> Iterator[Words]:
-    """Weights in blocks (W, n), each standing for itself and its negative: a random coset of the code, as it grows.
+    """The weights of a random coset of the growing code, in blocks (W, n); each represents itself and its negative.
 
-    The blocks end when all of W has been listed.
+    The blocks end when they have covered all of W.
     """
-    price, origin = _price(p), draw(p, 1, rng)
+    overlap, origin = _overlap(p), draw(p, 1, rng)
     code = np.zeros_like(origin)
     yield origin
     while code.shape[1] < min(LARGEST, 1 << (p - 1)):
-        shift = _least_overlap(code, price, draw(p, CANDIDATES, rng))
-        if shift is None:  # all of them are in ±C: then so are not all unit vectors
-            shift = _least_overlap(code, price, pack([1 << j for j in range(p)], p))
+        shift = _least_overlap(code, overlap, draw(p, CANDIDATES, rng))
+        if shift is None:  # all candidates are in ±C; some unit vector is not
+            shift = _least_overlap(code, overlap, pack([1 << j for j in range(p)], p))
         assert shift is not None
         yield code ^ (origin ^ shift)
         code = np.concatenate([code, code ^ shift], axis=1)
@@ -45,19 +45,19 @@ def blocks(p: int, rng: np.random.Generator) -> Iterator[Words]:
         yield code ^ draw(p, 1, rng)
 
 
-def _price(p: int) -> Array:
-    """The share of a neighbourhood that is lost to that of ±c, by diff(v, c), (p + 1,); infinite for ±c itself."""
+def _overlap(p: int) -> Array:
+    """The fraction of the neighbourhood of v shared with that of ±c, by diff(v, c), (p + 1,); infinite for v = ±c."""
     shared = overlaps(p)
-    price = np.array([(shared[d] + shared[p - d]) / shared[0] for d in range(p + 1)])
-    price[[0, p]] = np.inf
-    return price
+    overlap = np.array([(shared[d] + shared[p - d]) / shared[0] for d in range(p + 1)])
+    overlap[[0, p]] = np.inf
+    return overlap
 
 
-def _least_overlap(code: Words, price: Array, candidates: Words) -> NDArray[np.uint64] | None:
-    """The shift with the least burden, (W, 1); None when all of them are in ±C."""
+def _least_overlap(code: Words, overlap: Array, candidates: Words) -> NDArray[np.uint64] | None:
+    """The candidate with the least total overlap, (W, 1); None if all of them are in ±C."""
     best, least = None, np.inf
     for i in range(candidates.shape[1]):
-        load = burden(code, candidates[:, i], price, least)
+        load = total_overlap(code, candidates[:, i], overlap, least)
         if load < least:
             best, least = candidates[:, i : i + 1], load
     return best

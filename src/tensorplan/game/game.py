@@ -1,4 +1,4 @@
-"""The abstract game of the lower bound (Weisz et al. 2022, section 4.1): who plays it must guess w*."""
+"""The abstract game of the lower bound (Weisz et al. 2022, section 4.1), in which a player must find w*."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import whole
 from tensorplan.game.balls import least_far
-from tensorplan.game.kernels import answer, least
+from tensorplan.game.kernels import least_distance, reply
 from tensorplan.game.packed import Words, decays, pack, word_count
 from tensorplan.problems.hard.hypercube import decay, distance, from_secret, from_signs, is_close
 
 OUTPUT = 8
-"""The length of the sequence that a player returns."""
+"""The length of the output sequence (Weisz et al. 2022, section 4.1)."""
 
 LANES = 8
-"""Searches read up to this many words per query side by side; longer queries go one by one."""
+"""Queries of up to this many words are searched in one vectorised pass; longer ones are not faster that way."""
 
 
 class Answer(NamedTuple):
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     V: int
     """Whether the last weight is close to w*."""
     Z: int
-    """A coin that shows 1 with probability f(query) if V = 1 or the query has length K, else 0."""
+    """A sample of Bernoulli(f(query)) if V = 1 or the query has length K, else 0."""
 
 
 class Answers(NamedTuple):
@@ -45,10 +45,10 @@ class Answers(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """Where a search ended."""
+    """The first query of a search with U or V = 1."""
 
     at: int
-    """The place of the query in the batch."""
+    """The index of the query in the batch."""
     answer: Answer
 
 
@@ -67,11 +67,11 @@ class Asking(Protocol):
         """The replies to many queries of one length."""
 
     def search(self, words: Words) -> Hit | None:
-        """The first of many queries of one length that has a close weight in its last two."""
+        """The first of many queries of one length with a close weight among its last two."""
 
 
 class Player(Protocol):
-    """An abstract planner: asks as it likes and returns 8 weights.  Functions and frozen configurations will do."""
+    """An abstract planner: a function or frozen configuration that makes queries and outputs 8 weights."""
 
     def __call__(self, game: Asking, rng: np.random.Generator) -> Iterable[Any]:
         """The output, a sequence of 8 weights."""
@@ -79,24 +79,24 @@ class Player(Protocol):
 
 @dataclass(frozen=True)
 class Play:
-    """What came of one play."""
+    """The result of one play."""
 
     output: tuple[int, ...]
     found: bool
-    """Whether a weight close to w* was seen: in a reply, or in the output."""
+    """Whether a query or the output contained a weight close to w*."""
     cost: int
-    """Queries up to the first reply with U or V = 1; all of them where there was none."""
+    """Queries up to the first reply with U or V = 1, or all if there is none."""
     queries: int
     """N - 1, all queries."""
     payoff: Fraction
     best: Fraction
-    """f(()), the best payoff there is."""
+    """f(()), the best possible payoff."""
 
 
 class AbstractGame:
-    """W = {-1, 1}^p, queries of length 1 to K, and a secret w*, drawn from W* where none is given.
+    """The game on W = {-1, 1}^p with queries of length 1 to K and a secret w*, drawn from W* unless given.
 
-    A weight vector is p components, each 1 or -1, or the number of :mod:`tensorplan.problems.hard.hypercube`.
+    A weight vector is a sequence of p components 1 or -1, or a number (:mod:`tensorplan.problems.hard.hypercube`).
     """
 
     def __init__(self, p: int, K: int, secret: Any = None, seed: int = 0) -> None:
@@ -104,7 +104,7 @@ class AbstractGame:
         self._rng = _stream(seed, 0)
         self.secret = from_secret(secret, self.p, self._rng)
         self.best = self.f(())
-        """f(()), the best payoff there is."""
+        """f(()), the best possible payoff."""
         self.queries = 0
         """Queries so far."""
         self.found_at: int | None = None
@@ -115,11 +115,11 @@ class AbstractGame:
         self._rows = tuple(self._packed)
 
     def g(self, x: int) -> Fraction:
-        """1 - x/p + x(x-1)/(2p²)."""
+        """g(x) = 1 - x/p + x(x-1)/(2p²)."""
         return decay(x, self.p)
 
     def f(self, sequence: Iterable[Any]) -> Fraction:
-        """Π_i g(diff(w_{i-1}, w_i)) · g(diff(w_k, w*)), exactly, for a legal sequence; the empty one is legal."""
+        """f = Π_i g(diff(w_{i-1}, w_i)) · g(diff(w_k, w*)), exactly, for a legal sequence, which may be empty."""
         path = [0, *self.legal(sequence), self.secret]
         value = Fraction(1)
         for u, v in pairwise(path):
@@ -127,14 +127,14 @@ class AbstractGame:
         return value
 
     def legal(self, sequence: Iterable[Any]) -> list[int]:
-        """The weights as numbers, where the sequence is in W^{∘k}: diff(w_{i-1}, w_i) >= p/4, with w_0 = 1."""
+        """The weights as numbers; BadInput unless diff(w_{i-1}, w_i) >= p/4 for all i, with w_0 = 1."""
         if not isinstance(sequence, Iterable):
-            raise BadInput(f"a sequence of weight vectors is needed, got {sequence!r}")
+            raise BadInput(f"expected a sequence of weight vectors, got {sequence!r}")
         path = [0]
         for i, weights in enumerate(sequence, 1):
             path.append(from_signs(weights, self.p, f"weight vector {i}"))
             if is_close(distance(path[i - 1], path[i]), self.p):
-                raise BadInput(self._breach(i, distance(path[i - 1], path[i])))
+                raise BadInput(self._illegal(i, distance(path[i - 1], path[i])))
         return path[1:]
 
     def query(self, sequence: Iterable[Any]) -> Answer:
@@ -149,15 +149,15 @@ class AbstractGame:
     def query_batch(self, words: Words, stop: bool = False) -> Answers:
         """The replies to n queries of length L, in order; words (L, W, n) as in :mod:`tensorplan.game.packed`.
 
-        With ``stop``, the first reply with U or V = 1 is the last, and the rest is not asked.
+        With ``stop``, the first reply with U or V = 1 is the last, and later queries are not made.
         """
         words = self._batch(words)
         self._check_bits(np.bitwise_or.reduce(words[:, -1], axis=None))
         n = words.shape[2]
         U, V, f = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_), np.zeros(n)
-        done, step, short = answer(words, self._packed, self._decay, self._far, stop, U, V, f)
+        done, step, short = reply(words, self._packed, self._decay, self._far, stop, U, V, f)
         if step >= 0:
-            raise BadInput(f"query {done} of the batch: {self._breach(step + 1, short)}")
+            raise BadInput(f"query {done} of the batch: {self._illegal(step + 1, short)}")
         U, V, f = U[:done], V[:done], f[:done]
         drawn = V | (len(words) == self.K)
         Z = np.zeros(done, dtype=np.bool_)
@@ -167,14 +167,14 @@ class AbstractGame:
         return Answers(U, V, Z)
 
     def search(self, words: Words) -> Hit | None:
-        """The first of n queries that is answered by U or V = 1, the rest not asked; None when all of them miss.
+        """The first of n queries with U or V = 1; later ones are not made; None if all miss.
 
-        The same as :meth:`query_batch` with ``stop``, only faster: the coins of queries that miss are not tossed.
+        Like :meth:`query_batch` with ``stop``, but faster: Z is not drawn for queries that miss.
         """
         words = self._batch(words)
         L, W, n = words.shape
         if L * W <= LANES:
-            low, bits = least(tuple(words.reshape(L * W, n)), self._rows)
+            low, bits = least_distance(tuple(words.reshape(L * W, n)), self._rows)
             if low >= self._far:
                 self._check_bits(bits)
                 self._charge(n, False)
@@ -185,7 +185,7 @@ class AbstractGame:
         return Hit(len(answers.U) - 1, Answer(*(int(x[-1]) for x in answers)))
 
     def payoff(self, sequence: Iterable[Any]) -> Fraction:
-        """f(w_1, .., w_k*) for a legal sequence of 8 weights: k* is the first that is close to w*, else 8."""
+        """f(w_1, .., w_k*) for a legal sequence of 8 weights; k* is the first weight close to w*, or 8."""
         output = self.legal(sequence)
         if len(output) != OUTPUT:
             raise BadInput(f"the output must have {OUTPUT} weight vectors, got {len(output)}")
@@ -193,14 +193,14 @@ class AbstractGame:
         return self.f(output[: min(close, default=OUTPUT)])
 
     def play(self, player: Player, seed: int = 0) -> Play:
-        """One play from a clean sheet; the player's random stream is another than that of the game with this seed."""
+        """One play, with counters reset; the player's random stream differs from that of a game with this seed."""
         self.queries, self.found_at = 0, None
         output = self.legal(player(self, _stream(seed, 1)))
         payoff = self.payoff(output)
-        met = any(is_close(distance(w, self.secret), self.p) for w in output)
+        output_close = any(is_close(distance(w, self.secret), self.p) for w in output)
         return Play(
             output=tuple(output),
-            found=met or self.found_at is not None,
+            found=output_close or self.found_at is not None,
             cost=self.queries if self.found_at is None else self.found_at,
             queries=self.queries,
             payoff=payoff,
@@ -223,7 +223,7 @@ class AbstractGame:
         if not 1 <= length <= self.K:
             raise BadInput(f"a query has from 1 to K = {self.K} weight vectors, got {length}")
 
-    def _breach(self, i: int, short: int) -> str:
+    def _illegal(self, i: int, short: int) -> str:
         before = f"weight vector {i - 1}" if i > 1 else "the vector of ones"
         return f"weight vector {i} must differ from {before} in at least p/4 = {self.p / 4:g} components, got {short}"
 

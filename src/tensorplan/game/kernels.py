@@ -1,6 +1,6 @@
-"""The inner loops, compiled: distances of packed weights (see :mod:`tensorplan.game.packed`) by XOR and popcount.
+"""Compiled inner loops: distances of packed weights (see :mod:`tensorplan.game.packed`) by XOR and popcount.
 
-The loops run along the batch, which is contiguous, so that the compiler turns them into vector instructions.
+The loops run along the batch, which is contiguous, so that the compiler can vectorise them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 from tensorplan.core.compiled import compiled, popcount
 
 NONE, ONE = np.uint64(0), np.uint64(1)
-MANY = 1 << 62
+FARTHEST = 1 << 62
+"""Above every distance: the neutral element of a minimum."""
 
 
 @compiled
@@ -26,8 +27,8 @@ def weights(words: Any) -> Any:
 
 
 @compiled
-def oppose(words: Any, ones: Any, p: int) -> Any:
-    """Each weight and its negative, (2, W, n), first the one that is further from the vector of ones; words (W, n)."""
+def antipodes(words: Any, ones: Any, p: int) -> Any:
+    """Each weight and its negative, (2, W, n), the one farther from the vector of ones first; words (W, n)."""
     W, n = words.shape
     pairs = np.empty((2, W, n), dtype=np.uint64)
     for i in range(n):
@@ -41,15 +42,15 @@ def oppose(words: Any, ones: Any, p: int) -> Any:
 
 
 @compiled
-def least(rows: Any, secret: Any) -> Any:
-    """The least of all distances that a query must have large, or hopes to have small, and the OR of all top words.
+def least_distance(rows: Any, secret: Any) -> Any:
+    """The least distance of any w_{i-1} to w_i and of the last two weights to the secret, and the OR of all top words.
 
-    rows: L W arrays (n,), the words of w_1, then those of w_2, ...; secret: W words.  The distances are those of
-    w_{i-1} to w_i, and of the last two weights to the secret.
+    rows: L W arrays (n,), the words of w_1, then those of w_2, ...; secret: W words.  If the least distance is not
+    close, all queries are legal and miss.
     """
     W = len(secret)
     L = len(rows) // W
-    low, bits = MANY, NONE
+    low, bits = FARTHEST, NONE
     for i in range(len(rows[0])):
         for j in range(L):
             step = 0
@@ -66,8 +67,8 @@ def least(rows: Any, secret: Any) -> Any:
 
 
 @compiled
-def answer(words: Any, secret: Any, decay: Any, far: int, stop: bool, U: Any, V: Any, f: Any) -> Any:
-    """Fill in U, V and f, (n,), query by query; returns (how many, -1, 0), or (query, i, diff(w_i, w_{i+1}) < far).
+def reply(words: Any, secret: Any, decay: Any, far: int, stop: bool, U: Any, V: Any, f: Any) -> Any:
+    """Fill in U, V and f, (n,); return (number of replies, -1, 0), or (query, i, diff(w_i, w_{i+1})) if it is illegal.
 
     words (L, W, n); decay: g(0), .., g(p).  With ``stop`` the first query with U or V = 1 is the last.
     """
@@ -92,26 +93,26 @@ def answer(words: Any, secret: Any, decay: Any, far: int, stop: bool, U: Any, V:
 
 
 @compiled
-def burden(table: Any, shift: Any, price: Any, limit: float) -> float:
-    """Σ_i price[diff(table_i, shift)], or any number above ``limit`` that it exceeds; table (W, n), price (p + 1,)."""
+def total_overlap(table: Any, shift: Any, overlap: Any, limit: float) -> float:
+    """Σ_i overlap[diff(table_i, shift)], or a partial sum above ``limit``; table (W, n), overlap (p + 1,)."""
     total = 0.0
     for i in range(table.shape[1]):
         d = 0
         for k in range(table.shape[0]):
             d += popcount(table[k, i] ^ shift[k])
-        total += price[d]
+        total += overlap[d]
         if total > limit:
             break
     return total
 
 
 @compiled
-def routes(words: Any, starts: Any, p: int, far: int, decay: Any, chance: Any) -> None:
-    """Fill in w_1, .., w_{K-1} of sequences with given w_K, by steps as short as the rules allow; words (K, W, n).
+def shortest_paths(words: Any, starts: Any, p: int, far: int, decay: Any, chance: Any) -> None:
+    """Fill in w_1, .., w_{K-1} of sequences with given w_K, by the shortest legal steps; words (K, W, n).
 
-    ``chance`` (n,) becomes Π_i g(diff(w_{i-1}, w_i)).  All steps flip ⌈p/4⌉ components, but for one or two that have to
-    make up for the distance.  The last step flips components that follow each other, from ``starts`` (n,) on, so that
-    w_{K-1} is as uniform as w_K; if K = 2 the first of those choices that is legal.
+    ``chance`` (n,) becomes Π_i g(diff(w_{i-1}, w_i)).  All steps flip ⌈p/4⌉ components, except one or two that cover
+    the remaining distance.  The last step flips consecutive components from ``starts`` (n,) on, so that w_{K-1} is as
+    uniform as w_K; if K = 2, from the next position that makes it legal.
     """
     K, W, n = words.shape
     last, goal = K - 1, max(K - 2, 0)
@@ -147,9 +148,9 @@ def _flip(w: Any, j: int) -> None:
 
 @compiled
 def _approach(w: Any, goal: Any, at: int, p: int, far: int) -> None:
-    """Flip ⌈p/4⌉ components of w, looked at from ``at`` on, so that it is as near to the goal as two far weights are.
+    """Flip ⌈p/4⌉ components of w, scanned from ``at`` on, so that its distance to the goal is the least legal one.
 
-    Half of its distance is undone and the rest of the flips spoil others, which leaves ⌈p/4⌉ or one more; from a
+    Half of the distance is corrected and the other flips introduce errors, which leaves ⌈p/4⌉ or one more; from a
     distance above 2⌈p/4⌉ all flips are towards the goal, and more is left.
     """
     towards = min(_apart(w, goal) // 2, far)

@@ -1,6 +1,6 @@
-"""How a play ends: from a close weight to w* itself, or with some last guesses.
+"""The end of a play: from a close weight to w*, or 8 final guesses.
 
-Going on to w* makes a search a sound planner: its payoff is then f(()), the best there is.
+Finding w* makes a search a sound planner: its payoff is f(()), the best possible.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tensorplan.problems.hard.hypercube import distance, is_close
 
 @dataclass(frozen=True, kw_only=True)
 class Limited:
-    """A player that gives up after ``limit`` queries without a close weight and returns 8 last guesses."""
+    """A player that gives up after ``limit`` queries without a close weight and outputs 8 guesses."""
 
     limit: int | None = None
 
@@ -26,16 +26,16 @@ class Limited:
 
 
 def check(game: Asking, w: int) -> bool:
-    """Whether w is close to w*, by one query: (w), or (-w, w) where w is close to the vector of ones, if K >= 2."""
+    """Whether w is close to w*, by one query: (w), or, if w is close to the vector of ones, (-w, w), for K >= 2."""
     return bool(game.query([w ^ ((1 << game.p) - 1), w] if is_close(w.bit_count(), game.p) else [w]).V)
 
 
 def pinpoint(game: Asking, w: int) -> int:
-    """w*, from a weight w that is close to it, by at most p - 1 + ⌈log2 p⌉ queries; w legal as a first one if K = 1.
+    """w*, from a weight w close to it, by at most p - 1 + ⌈log2 p⌉ queries; w must be a legal first weight if K = 1.
 
-    Components of w are set to -1 one by one.  The last weight of that path is far from w*, so that a bisection finds a
-    weight v on it at a distance of exactly ⌈p/4⌉, next to a close one.  Flipping a component of v makes it close if
-    and only if it was wrong.  No weight that is asked about has more components 1 than w.
+    Components of w are set to -1 one by one.  The last weight of that path is far from w*, so bisection finds a weight
+    v on it at a distance of exactly ⌈p/4⌉, next to a close one.  Flipping a component of v makes it close if and only
+    if it was wrong.  No weight in a query has more components 1 than w.
     """
     free = [1 << j for j in range(game.p) if not w >> j & 1]
     path = [w]
@@ -50,13 +50,13 @@ def pinpoint(game: Asking, w: int) -> int:
 
 
 def output_found(game: Asking, w: int) -> list[int]:
-    """The best output for a player who met the close weight w."""
+    """The optimal output, given a close weight w."""
     secret = pinpoint(game, w)
     return [secret, secret ^ ((1 << game.p) - 1)] * (OUTPUT // 2)
 
 
 def output_guesses(game: Asking, rng: np.random.Generator) -> list[int]:
-    """The output of a player who gives up: 8 last guesses, four random weights and their negatives."""
+    """The output of a player that gives up: four random weights and their negatives."""
     ones = (1 << game.p) - 1
     output = [0]
     while len(output) <= OUTPUT:

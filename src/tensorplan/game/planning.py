@@ -1,9 +1,9 @@
-"""The converse of the lower bound's lemma: a player of the abstract game plans in the hard MDPs, under global access.
+"""The converse reduction: players of the abstract game as planners of the hard MDPs, under global access.
 
 A query w_1, .., w_L of the game, L < K, is one query of the simulator: at the last step of round L-1, with the action
-that makes the weights w_L.  The MDP goes on unless w_{L-1} is close to w*, case (1), or w_L is, case (2).  Which of the
-two it was is asked by at most two more queries, when it happens.  So what a player of the game spends, up to
-two queries for each reply that is not zero, a planner spends, and the optimal policy is known as soon as w* is.
+that completes the weights w_L.  The MDP continues unless w_{L-1} is close to w*, case (1), or w_L is, case (2); at most
+two more queries tell the cases apart.  So the planner makes as many queries as the player, plus at most two for each
+nonzero reply, and w* determines the optimal policy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tensorplan.problems.hard.tree import HardState, HardTree
 
 
 class SimulatedGame:
-    """The game, asked through the simulator of a hard MDP; V is told where U = 0 only, and players ask for no more."""
+    """The game, simulated by a hard MDP; V is reported only if U = 0, which suffices for all players."""
 
     def __init__(self, access: GlobalAccess) -> None:
         self.access = access
@@ -35,9 +35,9 @@ class SimulatedGame:
         self.tree = HardTree(self.p, self.K)
 
     def query(self, sequence: Iterable[int]) -> Answer:
-        """The reply to one query, of fewer than K weights; the coin is the reward."""
+        """The reply to one query of fewer than K weights; Z is the reward."""
         path = list(sequence)
-        ended, reward = self._ask(path)
+        ended, reward = self._simulate(path)
         if not ended:
             return Answer(0, 0, 0)
         if len(path) > 1 and self._close(path[-2]):
@@ -55,20 +55,20 @@ class SimulatedGame:
         return Answers(U, V, Z)
 
     def search(self, words: Words) -> Hit | None:
-        """The first of many queries of one length that has a close weight in its last two."""
+        """The first of many queries of one length with a close weight among its last two."""
         answers = self.query_batch(words, stop=True)
         if not len(answers.U) or not (answers.U[-1] or answers.V[-1]):
             return None
         return Hit(len(answers.U) - 1, Answer(*(int(x[-1]) for x in answers)))
 
     def _close(self, w: int) -> bool:
-        """Whether w is close to w*: as a first weight if that is legal, else behind -w, unless that is close itself."""
+        """Whether w is close to w*, as a first weight if that is legal, else after -w, unless that is close itself."""
         if not is_close(w.bit_count(), self.p):
-            return self._ask([w])[0]
+            return self._simulate([w])[0]
         negative = w ^ ((1 << self.p) - 1)
-        return not self._ask([negative])[0] and self._ask([negative, w])[0]
+        return not self._simulate([negative])[0] and self._simulate([negative, w])[0]
 
-    def _ask(self, path: list[int]) -> tuple[bool, float]:
+    def _simulate(self, path: list[int]) -> tuple[bool, float]:
         """Whether the MDP ends after the rounds of the path, and the reward."""
         if not 1 <= len(path) < self.K:
             raise BadInput(f"a query has from 1 to K - 1 = {self.K - 1} weight vectors, got {len(path)}")
@@ -85,9 +85,9 @@ class SimulatedGame:
         last, goal = weights[-2:]
         flips, full = last ^ goal, (1 << self.p) - 1
         bit = flips & -flips
-        if flips == full:  # all flip, the lowest at the end
+        if flips == full:  # all components flip, the lowest one last
             return HardState(len(path) - 1, self.p - 1, last, goal ^ bit, full ^ bit, prefix), bit.bit_length() - 1
-        fixed = flips if flips.bit_count() == self.p - 1 else full  # the round is frozen, or the action freezes it
+        fixed = flips if flips.bit_count() == self.p - 1 else full  # the round is frozen already, or by this action
         return HardState(len(path) - 1, self.p - 1, last, goal, fixed, prefix), bit.bit_length() - 1
 
 
@@ -103,7 +103,7 @@ class GuessPlanner:
         lookup("strategy", self.strategy, STRATEGIES)
 
     def begin(self, access: GlobalAccess, rng: np.random.Generator) -> Rounds:
-        """Start an episode."""
+        """Play the strategy, and return the policy for the weights it outputs."""
         if not isinstance(access.root.key, HardState):
             raise Refused(f"guessing is for the hard MDPs, and problem {access.problem_name!r} is not one of them")
         game = SimulatedGame(access)
@@ -114,12 +114,12 @@ class GuessPlanner:
 
 @dataclass(frozen=True)
 class Rounds:
-    """The policy that ends round k with the k-th weights, as π_{w*} does with w*; then with the last two by turns."""
+    """The policy that ends round k with the k-th weights, as π_{w*} with w*; later rounds alternate the last two."""
 
     goals: list[int]
 
     def act(self, node: Node) -> int:
-        """Flip the first free component that is wrong; without one, freeze the round."""
+        """Flip the first free component that is wrong; if there is none, freeze the round."""
         state: Any = node.key
         over = max(0, state.round - len(self.goals) + 1)
         goal = self.goals[state.round - over - over % 2]

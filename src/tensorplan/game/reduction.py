@@ -1,25 +1,25 @@
-"""The proof of the lower bound as code: a planner of the hard MDPs plays the abstract game (Weisz et al. 2022, app. A).
+"""The reduction of the lower bound: planners of the hard MDPs as players of the abstract game (Weisz et al. 2022, A).
 
 The simulator (Lemma can-simulate-mdp-with-abstract-game).  With action a at s_ki, l = k + 1[i = p-1] rounds are
-complete; a query of their weights is answered by (U, V, Z).  V, or U where i = p-1, tells whether w_k is close to w*:
-case (1) of :mod:`tensorplan.problems.hard.mdp`.  At i = p-1, V tells whether w_{k+1} is, case (2), and Z is the reward
-of the cases (2) and (3).  Whether a weight is close is asked once only.  So no step costs more than one query, and
-under local access steps within a round, illegal ones included, cost none.
+complete; the reply to a query of their weights is (U, V, Z).  V, or U if i = p-1, is whether w_k is close to w*: case
+(1) of :mod:`tensorplan.problems.hard.mdp`.  At i = p-1, V is whether w_{k+1} is close, case (2), and Z is the reward of
+the cases (2) and (3).  Closeness is queried once per weight.  So a step costs at most one query, and under local access
+steps within a round, illegal ones included, are free.
 
-Case (1) pays <φ, θ*>, and (U, V, Z) does not contain it: a gap of the printed lemma.  Who gets there knows a weight
-close to w*, and finds w* from it by at most p - 1 + ⌈log2 p⌉ queries, once in a play (:mod:`tensorplan.game.pinpoint`):
-so the game need not be changed to reveal w*.  Under local access nobody gets there, and the class that is realizable
-on reachable states only may as well pay 0 (``unreachable="zero"``).
+Case (1) pays <φ, θ*>, which is not part of (U, V, Z): a gap in the printed lemma.  In that case a weight close to w* is
+known, and w* is found from it by at most p - 1 + ⌈log2 p⌉ queries, once per play (:mod:`tensorplan.game.pinpoint`), so
+that the game need not reveal w*.  Under local access such states are never reached, and the class that is realizable
+on reachable states only may pay 0 there (``unreachable="zero"``).
 
 The player (proof of Theorem lb).  The planner runs in the closed loop against that simulator for 8 rounds of p steps,
-S_0, A_0, S_1, .., which costs at most 8p N̄ + 8p queries.  The output is the weights with which the rounds ended,
-continued legally where the episode ended early.  In every course of the episode
+S_0, A_0, S_1, .., which costs at most 8p N̄ + 8p queries.  The output consists of the final weights of the rounds,
+extended legally if the episode ended early.  For every realization of the episode
 
     payoff >= Σ_{t <= 8p} E[R_t | S_{t-1}, A_{t-1}] + v*(S_8p),
 
-with equality unless an action was illegal, when the right side is 0.  On average the right side is at least the return,
-so that a planner with E[return] >= v*(s_0) - 0.01 is a player with E[payoff] >= f(()) - 0.01 (printed: "= f(())"; and
-that the payoff equals the reward, which it does on average only).
+with equality unless an action was illegal, in which case the right side is 0.  Its expectation is at least that of the
+return, so a planner with E[return] >= v*(s_0) - 0.01 is a player with E[payoff] >= f(()) - 0.01.  (The paper prints
+"= f(())", and that the payoff equals the reward, which holds only in expectation.)
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from tensorplan.problems.hard.tree import HardState, HardTree
 
 
 class GameMDP(HardTree):
-    """M^v or M^q of a secret that only the game knows; the states are those of HardMDP.
+    """M^v or M^q for the secret of a game; the states are those of HardMDP.
 
-    What a query needs and a state does not hold, the weights of all complete rounds, is remembered for the states that
-    were made here: by steps, or by listing them.  Rounds that agree in what a state holds of them are answered alike.
+    A query needs the weights of all complete rounds, which states do not contain: they are stored for all states made
+    by this object, in steps or by enumeration.  Replies depend only on the part of the rounds that states contain.
     """
 
     reward_range = (0.0, 1.0)
@@ -63,54 +63,54 @@ class GameMDP(HardTree):
         self._revealed: HardMDP | None = None
 
     def start(self, rng: np.random.Generator) -> HardState:
-        """The empty sequence."""
+        """The root s_0: no round has begun."""
         return self.root
 
     def step(self, state: HardState, action: int, rng: np.random.Generator) -> tuple[float, State]:
-        """(reward, next state), by one query at most; the coin is that of the game."""
+        """(reward, next state), by at most one query; Z is drawn by the game."""
         rewards, following = self._outcomes(state, action, 1)
         return float(rewards[0]), following
 
     def step_batch(
         self, state: HardState, action: int, n: int, rng: np.random.Generator
     ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """n samples of one pair, by n queries at most."""
+        """n samples of one pair, by at most n queries."""
         rewards, following = self._outcomes(state, action, n)
         return rewards, [following], np.zeros(n, dtype=np.intp)
 
     def successor(self, state: HardState, action: int) -> HardState | End:
-        """The sequence with the action appended; the weights of its rounds are remembered."""
+        """The state after the action; the weights of its rounds are stored."""
         following = super().successor(state, action)
         if isinstance(following, HardState) and following.step == 0:
             self._rounds.setdefault(_complete(following), (*self.rounds(state), following.last))
         return following
 
     def rounds(self, state: HardState) -> tuple[int, ...]:
-        """w_1, .., w_k of a state that was made here."""
+        """The weights w_1, .., w_k of the complete rounds of a state made by this object."""
         try:
             return self._rounds[_complete(state)]
         except KeyError:
             raise BadInput(f"{state!r} was not made by this simulator: the weights of its rounds are unknown") from None
 
     def _outcomes(self, state: HardState, action: int, n: int) -> tuple[Array, State]:
-        """n rewards, and the next state."""
+        """n samples of the reward, and the next state."""
         following, close, path, final = self.successor(state, action), self._close, self.rounds(state), False
         if isinstance(following, HardState) and following.step == 0:
             path = (*path, following.last)
             final = len(path) == self.K or close.get(path[-1], True)
-        coins: list[float] = []
+        samples: list[float] = []
         if state.last not in close or (final and not close[state.last]):
             U, V, Z = self.game.query(path)
             close.update(zip(path[-2:], map(bool, (U, V)[-len(path) :]), strict=True))
-            coins.append(Z)
+            samples.append(Z)
         if close[state.last]:
             return np.full(n, self._unreachable(state, action)), END
         if not final or not (len(path) == self.K or close[path[-1]]):
             return np.zeros(n), following
         if n > 1:
             words = pack(path, self.p).T[:, :, None]
-            coins.extend(self.game.query_batch(np.repeat(words, n - 1, axis=2)).Z)
-        return np.array(coins, dtype=np.float64), END
+            samples.extend(self.game.query_batch(np.repeat(words, n - 1, axis=2)).Z)
+        return np.array(samples, dtype=np.float64), END
 
     def _unreachable(self, state: HardState, action: int) -> float:
         """The reward of case (1): <φ, θ*>, or 0."""
@@ -125,10 +125,10 @@ class GameMDP(HardTree):
 class Reduction:
     """A planner for the hard MDPs as a player of the abstract game, K >= 8.
 
-    ``kind`` and ``features`` are those of :func:`tensorplan.problems.hard.mdp.hard`.  ``unreachable``: what case (1)
-    pays, <φ, θ*> for "pinpoint", nothing for "zero".  ``budget`` bounds the simulator queries of an episode; the output
-    of one that it cut short is legal, but no better for that.  ``noise=False`` declares that rewards are their means,
-    for a game whose Z is f itself; that of the theorem tosses coins.
+    ``kind`` and ``features`` are those of :func:`tensorplan.problems.hard.mdp.hard`.  ``unreachable``: the
+    reward of case (1), <φ, θ*> for "pinpoint", 0 for "zero".  ``budget`` bounds the simulator queries of an episode; if
+    it is spent, the output is legal, but has no guarantee.  ``noise=False`` declares rewards deterministic, for a game
+    whose Z is f itself; in the theorem Z is Bernoulli.
     """
 
     planner: Planner
@@ -143,7 +143,7 @@ class Reduction:
         return output_of(HardTree(game.p, game.K), self.episode(game, rng).actions)
 
     def episode(self, game: Asking, rng: np.random.Generator) -> Episode:
-        """The first 8 rounds of the planner in the closed loop; its steps and queries bound those of the game."""
+        """The first 8 rounds of the planner in the closed loop; its steps and queries bound the queries of the game."""
 
         def stop(episode: int, steps: int, queries: int) -> None:
             if steps == OUTPUT * game.p:
@@ -153,7 +153,7 @@ class Reduction:
         return run(self.problem(game), self.planner, seed=seed, budget=self.budget, progress=stop).episodes[0]
 
     def problem(self, game: Asking) -> Problem:
-        """The hard MDP of the game's secret, with the features of any secret: they do not depend on it."""
+        """The hard MDP for the secret of the game; its features do not depend on the secret."""
         if game.K < OUTPUT:
             raise BadInput(f"a planner's first {OUTPUT} rounds need K >= {OUTPUT}, got K = {game.K}")
         other = hard(game.p, game.K, kind=self.kind, features=self.features)
@@ -162,7 +162,7 @@ class Reduction:
 
 
 def output_of(tree: HardTree, actions: Iterable[int]) -> list[int]:
-    """The weights of the first 8 rounds of these actions; after the last complete one, negatives by turns."""
+    """The weights of the first 8 rounds of the actions; after the last complete one, alternating signs of it."""
     state, output = tree.root, [0]
     for action in actions:
         following = tree.successor(state, action)
@@ -177,5 +177,5 @@ def output_of(tree: HardTree, actions: Iterable[int]) -> list[int]:
 
 
 def _complete(state: HardState) -> tuple[int, int, Any]:
-    """What a state holds of its complete rounds."""
+    """The part of a state that describes its complete rounds."""
     return state.round, state.last, state.prefix

@@ -1,4 +1,4 @@
-"""The strategies by name, and what they cost."""
+"""The registry of strategies, and the measurement of their cost."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tensorplan.game.local import Local
 from tensorplan.game.pinpoint import Limited
 
 WORTH = 0.6
-"""The share of the cost of uniform guesses below which following the signal pays; a code may save the rest."""
+"""Local search is chosen if its expected cost is below this share of uniform guessing; a code saves up to the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Best(Limited):
-    """Guesses pairs from a code, or follows the signal where K is so small that this costs less."""
+    """A player that guesses pairs from a code, or uses local search if K is so small that it costs less."""
 
     def __call__(self, game: Asking, rng: np.random.Generator) -> list[int]:
-        """The output of the strategy that was chosen."""
+        """The output of the chosen strategy."""
         return self.choice(game.p, game.K)(game, rng)
 
     def choice(self, p: int, K: int) -> Blind | Local:
@@ -53,16 +53,16 @@ class Cost:
     K: int
     costs: tuple[int, ...]
     found: int
-    """How many of the plays found a close weight; the others gave up."""
+    """The number of plays that found a close weight; the others gave up."""
     mean: Interval
-    """Queries per success with a 95% interval, see :func:`interval`."""
+    """Queries per success with a 95% interval (:func:`interval`)."""
     expected: float | None
-    """The expected cost in theory, where it is known."""
+    """The theoretical expected cost, if known."""
     bound: Bound
 
     @property
     def ratio(self) -> float:
-        """The cost as a share of 2^p/|W_close|."""
+        """The cost relative to 2^p/|W_close|, that of uniform guessing."""
         return self.mean.mean / float(self.bound.guesses)
 
 
@@ -79,10 +79,10 @@ def cost(strategy: str, p: int, K: int, seeds: int | Iterable[int] = 20, *, limi
 
 
 def interval(queries: int, found: int, confidence: float = 0.95) -> Interval:
-    """Queries per success, with an interval that holds when successes come at a constant rate per query.
+    """Queries per success, with an interval that holds if successes have a constant rate per query.
 
-    That is so for independent guesses.  The cost of strategies that do not repeat themselves varies less, and their
-    interval is longer than it need be.  Exact for a Poisson number of successes; plays that gave up count as time.
+    This is the case for independent guesses; for strategies that do not repeat guesses, whose cost varies less, the
+    interval is conservative.  It is exact for a Poisson number of successes; plays that gave up contribute queries.
     """
     from scipy.special import gammaincinv
 

@@ -1,1 +1,1 @@
-"""Processes, clusters, and simulators that run on them."""
+"""Child processes, Ray clusters, and simulators replicated on them."""

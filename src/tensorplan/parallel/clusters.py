@@ -1,4 +1,4 @@
-"""The way to a Ray cluster (the extra ``ray``): one that is running, by its address, or one that is started here."""
+"""The connection to a Ray cluster (the extra ``ray``): a running one, by its address, or one started here."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from tensorplan.core.errors import BadInput
 
-REACH = 5.0
-"""Seconds in which a cluster must answer."""
-OBJECTS = 100_000_000
-"""Bytes of the object store of a cluster that is started here; what is sent is small."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds until a cluster that does not respond is an error."""
+OBJECT_STORE = 100_000_000
+"""Bytes of the object store of a cluster started here; messages are small."""
 
 
 def connect(address: str | None, workers: int | None) -> tuple[Any, bool]:
@@ -28,9 +28,9 @@ def connect(address: str | None, workers: int | None) -> tuple[Any, bool]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
     if address is None:
-        options |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": OBJECTS}
+        options |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     else:
-        _reach(address)
+        _check_reachable(address)
         options |= {"address": address}
     try:
         ray.init(**options)
@@ -40,8 +40,8 @@ def connect(address: str | None, workers: int | None) -> tuple[Any, bool]:
     return ray, True
 
 
-def _reach(address: str) -> None:
-    """Knock at host:port, where the address says one, so that a wrong one is known at once."""
+def _check_reachable(address: str) -> None:
+    """Raise BadInput if nothing listens at the host:port of the address; Ray itself would retry for a long time."""
     if address == "auto":
         return
     try:
@@ -52,6 +52,6 @@ def _reach(address: str) -> None:
     if host is None or port is None:
         raise BadInput(f"the address of a Ray cluster is host:port, ray://host:port or auto, got {address!r}")
     try:
-        socket.create_connection((host, port), timeout=REACH).close()
+        socket.create_connection((host, port), timeout=CONNECT_TIMEOUT).close()
     except OSError as error:
         raise BadInput(f"no Ray cluster answers at {address!r}: {error.strerror or error}") from None

@@ -1,12 +1,12 @@
-"""Simulators that take their time, many at once: an MDP whose queries are answered by replicas of it.
+"""Slow simulators in parallel: an MDP whose samples are drawn by replicas of it.
 
-A replica is a copy of the simulator in a process of its own, or in a Ray actor (the extra ``ray``).  A batch of queries
-is cut into pieces of ``batch`` samples that the replicas take in turn, so that n samples of one pair, which is what
-:meth:`tensorplan.core.Access.sample` asks for, take the time of n / (workers × batch) pieces.
+A replica is a copy of the simulator in a process of its own, or in a Ray actor (the extra ``ray``).  A batch is split
+into pieces of ``batch`` samples, distributed over the replicas, so that n samples at one pair
+(:meth:`tensorplan.core.Access.sample`) take the time of n / (workers × batch) pieces.
 
-What comes back does not depend on the number of replicas, nor on who answered: piece i of a batch is drawn from a
-generator made from (a number drawn for the batch, i).  A replica that dies is replaced and its piece is asked again
-with the same seed; the meter of the access object counts the samples that the planner asked for, each once.
+The samples depend neither on the number of replicas nor on their timing: piece i of a batch is drawn from a generator
+seeded with (a number drawn for the batch, i).  A replica that dies is replaced and its piece is drawn again with the
+same seed; the meter of the access object counts each sample of the planner once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from multiprocessing import connection
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +28,13 @@ from tensorplan.parallel.processes import Child, processors
 from tensorplan.problems.transforms.forwarding import Forwarding
 
 DEATHS = 3
-"""How often replicas may die of one piece before it is an error."""
-REMEMBERED = 100_000
-"""Answers that are kept, where they were asked for ahead of time."""
+"""Replicas that may die while drawing one piece before it is an error."""
+PREFETCHED = 100_000
+"""Most results kept that were drawn ahead of time; bounds memory."""
 
 
 class Piece(NamedTuple):
-    """What one replica draws at a time."""
+    """A request to a replica: n samples at (state, action), drawn with a seed."""
 
     state: State
     action: int
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """Rewards, successors, and which of them each sample went to; or what went wrong."""
+    """The samples of a piece, as in ``step_batch``, or the error of the simulator."""
 
     rewards: Sequence[float]
     successors: Sequence[State]
@@ -54,12 +54,12 @@ class Reply(NamedTuple):
 
 
 class ReplicatedMDP(Forwarding):
-    """The MDP that ``make()`` gives, simulated by ``workers`` replicas.
+    """The MDP ``make()``, simulated by ``workers`` replicas.
 
     ``make`` must be importable by another process: a function or class of a module.  ``engine``: ``"local"`` or
-    ``"ray"``, the latter at ``address`` or started here.  ``ahead``: ask for all actions of a state at once as soon as
-    one of them is asked for; the other answers are kept until a planner asks, and only then does its meter count them.
-    It needs a deterministic MDP, and helps planners that ask one thing after the other.
+    ``"ray"``, the latter at ``address`` or started here.  ``ahead``: at the first query at a state, draw all of its
+    actions; the other results are kept, and metered only when they are queried.  This needs a deterministic MDP, and
+    helps planners that make one query at a time.
     """
 
     def __init__(
@@ -74,53 +74,53 @@ class ReplicatedMDP(Forwarding):
     ) -> None:
         super().__init__(make())
         self.calls = 0
-        """Samples drawn by replicas, those that were drawn ahead of time or twice included."""
+        """Samples drawn by replicas, including those drawn ahead of time or repeated."""
         self._batch = whole("batch", batch, 1)
         self._ahead = truth("ahead", ahead)
         if self._ahead and not (self.deterministic_transitions and self.deterministic_rewards):
-            raise BadInput("asking ahead needs an MDP that declares deterministic transitions and rewards")
+            raise BadInput("ahead=True needs an MDP that declares deterministic transitions and rewards")
         self._known: dict[tuple[Hashable, int], tuple[float, State]] = {}
         if workers is not None:
             workers = whole("workers", workers, 1)
         if one_of("engine", engine, ("local", "ray")) == "ray":
-            self._crew: _Crew = _Actors(make, workers, address)
+            self._pool: _Pool = _Actors(make, workers, address)
         elif address is not None:
             raise BadInput(f"the address {address!r} is that of a Ray cluster, and the engine is 'local'")
         else:
-            self._crew = _Processes(make, workers or processors())
+            self._pool = _Processes(make, workers or processors())
 
     def start(self, rng: np.random.Generator) -> State:
-        """Draw an initial state, here."""
+        """Draw an initial state, in this process."""
         return self.mdp.start(rng)
 
     def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[float, State]:
         """Draw (reward, next state), by a replica."""
         if not self._ahead:
-            return _single(self._ask([(state, action, 1)], rng)[0])
+            return _single(self._draw([(state, action, 1)], rng)[0])
         try:
             if (state, action) not in self._known:
-                if len(self._known) + self.actions > REMEMBERED:
+                if len(self._known) + self.actions > PREFETCHED:
                     self._known.clear()
-                answers = self._ask([(state, a, 1) for a in range(self.actions)], rng)
-                self._known.update({(state, a): _single(answer) for a, answer in enumerate(answers)})
-            return self._known.pop((state, action))  # asked once more, it is asked of a replica
+                replies = self._draw([(state, a, 1) for a in range(self.actions)], rng)
+                self._known.update({(state, a): _single(reply) for a, reply in enumerate(replies)})
+            return self._known.pop((state, action))  # a repeated query is drawn again
         except TypeError:
-            raise ProblemError(f"asking ahead needs states that can be hashed, got {state!r}") from None
+            raise ProblemError(f"ahead=True needs states that can be hashed, got {state!r}") from None
 
     def step_batch(
         self, state: State, action: int, n: int, rng: np.random.Generator
     ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """Draw n samples, by all replicas."""
+        """Draw n samples, by all replicas in parallel."""
         sizes = [min(self._batch, n - at) for at in range(0, n, self._batch)]
-        answers = self._ask([(state, action, size) for size in sizes], rng)
-        offsets = np.cumsum([0, *(len(answer.successors) for answer in answers)])
-        which = [np.asarray(answer.which) + offset for answer, offset in zip(answers, offsets, strict=False)]
-        rewards = np.concatenate([np.asarray(answer.rewards, dtype=np.float64) for answer in answers])
-        return rewards, [s for answer in answers for s in answer.successors], np.concatenate(which)
+        replies = self._draw([(state, action, size) for size in sizes], rng)
+        offsets = np.cumsum([0, *(len(reply.successors) for reply in replies)])
+        which = [np.asarray(reply.which) + offset for reply, offset in zip(replies, offsets, strict=False)]
+        rewards = np.concatenate([np.asarray(reply.rewards, dtype=np.float64) for reply in replies])
+        return rewards, [s for reply in replies for s in reply.successors], np.concatenate(which)
 
     def close(self) -> None:
         """End the replicas."""
-        self._crew.close()
+        self._pool.close()
 
     def __enter__(self) -> ReplicatedMDP:
         return self
@@ -128,42 +128,42 @@ class ReplicatedMDP(Forwarding):
     def __exit__(self, *args: object) -> None:
         self.close()
 
-    def _ask(self, questions: Sequence[tuple[State, int, int]], rng: np.random.Generator) -> list[Reply]:
-        """The answers, in the order of the questions."""
+    def _draw(self, requests: Sequence[tuple[State, int, int]], rng: np.random.Generator) -> list[Reply]:
+        """The replies to requests (state, action, n), in the same order."""
         certain = self.deterministic_transitions and self.deterministic_rewards
         drawn = self.calls if certain else int(rng.integers(2**63))
-        pieces = [Piece(*question, (drawn, i)) for i, question in enumerate(questions)]
-        todo, answers, deaths = deque(range(len(pieces))), dict[int, Reply](), Counter[int]()
+        pieces = [Piece(*request, (drawn, i)) for i, request in enumerate(requests)]
+        todo, replies, deaths = deque(range(len(pieces))), dict[int, Reply](), Counter[int]()
         try:
-            while len(answers) < len(pieces):
-                while todo and self._crew.free:
+            while len(replies) < len(pieces):
+                while todo and self._pool.free:
                     at = todo.popleft()
                     self.calls += pieces[at].n
-                    self._crew.send(at, pieces[at])
-                for at, answer in self._crew.receive():
-                    if answer is None:
+                    self._pool.send(at, pieces[at])
+                for at, reply in self._pool.receive():
+                    if reply is None:
                         deaths[at] += 1
                         if deaths[at] >= DEATHS:
-                            raise ProblemError(f"{DEATHS} replicas of the simulator died of this one query")
+                            raise ProblemError(f"{DEATHS} replicas of the simulator died during the same query")
                         todo.appendleft(at)
-                    elif answer.error is not None:
-                        raise answer.error
+                    elif reply.error is not None:
+                        raise reply.error
                     else:
-                        answers[at] = answer
+                        replies[at] = reply
         except BaseException:
-            self._crew.drop()
+            self._pool.drop()
             raise
-        if certain and any(answer.drew for answer in answers.values()):
-            rng.random()  # whoever watches the generator is to know
-        return [answers[at] for at in range(len(pieces))]
+        if certain and any(reply.drew for reply in replies.values()):
+            rng.random()  # access objects detect undeclared randomness by the state of the generator
+        return [replies[at] for at in range(len(pieces))]
 
 
-def _single(answer: Reply) -> tuple[float, State]:
-    return answer.rewards[0], answer.successors[answer.which[0]]
+def _single(reply: Reply) -> tuple[float, State]:
+    return reply.rewards[0], reply.successors[reply.which[0]]
 
 
 def draw(mdp: MDP, piece: Piece) -> Reply:
-    """What a replica answers."""
+    """The reply of a replica to a piece."""
     state, action, n, seed = piece
     rng = np.random.default_rng(seed)
     before = rng.bit_generator.state
@@ -178,126 +178,139 @@ def draw(mdp: MDP, piece: Piece) -> Reply:
         return Reply((), (), (), False, RuntimeError(f"{type(error).__name__}: {error}"))
 
 
-# ------------------------------------------------------------------------------------------------- who answers
+# ------------------------------------------------------------------------------------------------- the replicas
 
 
-class _Crew(Protocol):
-    """Replicas, each at one piece at a time."""
-
-    @property
-    def free(self) -> bool:
-        """Whether one has nothing to do."""
-
-    def send(self, at: int, piece: Piece) -> None:
-        """Give it a piece."""
-
-    def receive(self) -> list[tuple[int, Reply | None]]:
-        """Wait for answers; None where a replica died."""
-
-    def drop(self) -> None:
-        """Forget what is under way."""
-
-    def close(self) -> None:
-        """End them all."""
-
-
-class _Processes:
-    """Replicas in processes of this machine."""
+class _Pool:
+    """Up to ``workers`` replicas, each drawing one piece at a time; subclasses start, call and end them."""
 
     def __init__(self, make: Callable[[], MDP], workers: int) -> None:
         self.make, self.workers = make, workers
-        self.idle: list[Child] = []
-        self.busy: dict[Child, int] = {}
+        self.idle: list[Any] = []
+        self.busy: dict[Any, tuple[int, Any]] = {}  # (index of the piece, replica) by the handle of the pending reply
 
     @property
     def free(self) -> bool:
+        """Whether another piece can be sent."""
         return len(self.busy) < self.workers
 
     def send(self, at: int, piece: Piece) -> None:
-        child = self.idle.pop() if self.idle else Child(_serve, self.make)
-        self.busy[child] = at
-        with suppress(BrokenPipeError, ConnectionResetError):  # it died while idle: receive hears of it
-            child.pipe.send(piece)
+        """Send the piece with index ``at`` to a replica."""
+        replica = self.idle.pop() if self.idle else self._start()
+        try:
+            self.busy[self._submit(replica, piece)] = at, replica
+        except BaseException:
+            self._end(replica)
+            raise
 
     def receive(self) -> list[tuple[int, Reply | None]]:
-        ready = set(connection.wait([child.pipe for child in self.busy]))
-        over: list[tuple[int, Reply | None]] = []
-        for child in [child for child in self.busy if child.pipe in ready]:
-            at = self.busy.pop(child)
-            try:
-                over.append((at, child.pipe.recv()))
-                self.idle.append(child)
-            except (EOFError, OSError):
-                child.end()
-                over.append((at, None))
-        return over
+        """Wait for replies, by the index of the piece; None if the replica died."""
+        received: list[tuple[int, Reply | None]] = []
+        for handle in self._ready():
+            at, replica = self.busy.pop(handle)
+            reply = self._reply(handle)
+            if reply is None:
+                self._end(replica)
+            else:
+                self.idle.append(replica)
+            received.append((at, reply))
+        return received
 
     def drop(self) -> None:
-        for child in self.busy:
-            child.end()
+        """End the busy replicas, and with them their pieces."""
+        for _, replica in self.busy.values():
+            self._end(replica)
         self.busy = {}
 
     def close(self) -> None:
+        """End all replicas."""
         self.drop()
-        for child in self.idle:
-            child.end()
+        for replica in self.idle:
+            self._end(replica)
         self.idle = []
+
+    def _start(self) -> Any: ...
+
+    def _submit(self, replica: Any, piece: Piece) -> Any:
+        """The handle of the pending reply."""
+
+    def _ready(self) -> list[Any]:
+        """Wait for replies; the handles of those that are there."""
+        raise NotImplementedError
+
+    def _reply(self, handle: Any) -> Reply | None:
+        """The reply of a handle that is ready; None if the replica died."""
+
+    def _end(self, replica: Any) -> None: ...
+
+
+class _Processes(_Pool):
+    """Replicas in processes of this machine; the handle of a reply is the pipe."""
+
+    def _start(self) -> Child:
+        return Child(_serve, self.make)
+
+    def _submit(self, replica: Child, piece: Piece) -> Any:
+        with suppress(BrokenPipeError, ConnectionResetError):  # it died while idle, which _reply reports
+            replica.pipe.send(piece)
+        return replica.pipe
+
+    def _ready(self) -> list[Any]:
+        ready = set(connection.wait(list(self.busy)))
+        return [pipe for pipe in self.busy if pipe in ready]
+
+    def _reply(self, handle: Any) -> Reply | None:
+        try:
+            reply: Reply = handle.recv()
+        except (EOFError, OSError):
+            return None
+        return reply
+
+    def _end(self, replica: Child) -> None:
+        replica.end()
 
 
 def _serve(pipe: Any, make: Callable[[], MDP]) -> None:
-    """Pieces in, answers out, until nobody asks any more."""
+    """Reply to the pieces from the pipe until it is closed."""
     mdp = make()
     while True:
         pipe.send(draw(mdp, pipe.recv()))
 
 
-class _Actors:
-    """Replicas in the actors of a Ray cluster."""
+class _Actors(_Pool):
+    """Replicas in the actors of a Ray cluster; the handle of a reply is its reference."""
 
     def __init__(self, make: Callable[[], MDP], workers: int | None, address: str | None) -> None:
         self.ray, self.started = connect(address, workers)
-        there = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
-        self.make, self.workers = make, there if workers is None else min(workers, there)
-        self.idle: list[Any] = []
-        self.busy: dict[Any, tuple[int, Any]] = {}
-
-    @property
-    def free(self) -> bool:
-        return len(self.busy) < self.workers
-
-    def send(self, at: int, piece: Piece) -> None:
-        actor = self.idle.pop() if self.idle else self.ray.remote(num_cpus=1)(_Replica).remote(self.make)
-        self.busy[actor.answer.remote(piece)] = at, actor
-
-    def receive(self) -> list[tuple[int, Reply | None]]:
-        ready, _ = self.ray.wait(list(self.busy), num_returns=1)
-        over: list[tuple[int, Reply | None]] = []
-        for reference in ready:
-            at, actor = self.busy.pop(reference)
-            try:
-                over.append((at, self.ray.get(reference)))
-                self.idle.append(actor)
-            except self.ray.exceptions.RayError:
-                self._end(actor)
-                over.append((at, None))
-        return over
-
-    def drop(self) -> None:
-        for _, actor in self.busy.values():
-            self._end(actor)
-        self.busy = {}
+        cpus = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        super().__init__(make, cpus if workers is None else min(workers, cpus))
 
     def close(self) -> None:
-        self.drop()
-        for actor in self.idle:
-            self._end(actor)
-        self.idle = []
+        """End all replicas, and the connection to the cluster if it was made here."""
+        super().close()
         if self.started:
             self.ray.shutdown()
 
-    def _end(self, actor: Any) -> None:
+    def _start(self) -> Any:
+        return self.ray.remote(num_cpus=1)(_Replica).remote(self.make)
+
+    def _submit(self, replica: Any, piece: Piece) -> Any:
+        return replica.draw.remote(piece)
+
+    def _ready(self) -> list[Any]:
+        ready, _ = self.ray.wait(list(self.busy), num_returns=1)
+        return list(ready)
+
+    def _reply(self, handle: Any) -> Reply | None:
+        try:
+            reply: Reply = self.ray.get(handle)
+        except self.ray.exceptions.RayError:
+            return None
+        return reply
+
+    def _end(self, replica: Any) -> None:
         with suppress(self.ray.exceptions.RayError):
-            self.ray.kill(actor)
+            self.ray.kill(replica)
 
 
 class _Replica:
@@ -306,6 +319,6 @@ class _Replica:
     def __init__(self, make: Callable[[], MDP]) -> None:
         self.mdp = make()
 
-    def answer(self, piece: Piece) -> Reply:
-        """What it draws."""
+    def draw(self, piece: Piece) -> Reply:
+        """The reply to a piece."""
         return draw(self.mdp, piece)

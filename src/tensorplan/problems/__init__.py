@@ -1,1 +1,1 @@
-"""What is solved."""
+"""Problems: the catalog, and one package per kind of problem."""

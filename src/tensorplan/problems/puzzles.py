@@ -1,7 +1,7 @@
 """Puzzles whose optimal value is linear in natural features: every step costs 1 until END.
 
-v*(s) = -(distance to the goal), and each distance is a weighted sum of d simple features.  All are deterministic, have
-no horizon and keep their state in a tuple.
+v*(s) = -(distance to the goal), and each distance is a weighted sum of d simple features.  All are deterministic and
+have no horizon; states are tuples.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tensorplan.core import END, Array, Problem, State
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import whole
 
-_UNUSED = np.random.default_rng(0)  # deterministic steps draw nothing
+_UNUSED = np.random.default_rng(0)  # deterministic steps draw no random numbers
 
 
 class Puzzle:
-    """What the puzzles share: reward -1, no randomness, and q* = -1 + v* of the next state."""
+    """The base class of puzzles: reward -1, deterministic, and q* = -1 + v* of the next state."""
 
     horizon = None
     actions: int
@@ -34,19 +34,19 @@ class Puzzle:
         raise NotImplementedError
 
     def move(self, state: tuple[int, ...], action: int) -> tuple[int, ...]:
-        """The next state, the goal included; an action that does not apply changes nothing."""
+        """The next state, which may be the goal; an inapplicable action leaves the state unchanged."""
         raise NotImplementedError
 
     def marks(self, state: tuple[int, ...]) -> Array:
-        """The features before scaling, (d,), zero exactly at the goal, entries in [0, 1]."""
+        """The unscaled features, (d,), with entries in [0, 1]; zero only at the goal."""
         raise NotImplementedError
 
     def start(self, rng: np.random.Generator) -> tuple[int, ...]:
-        """The one start state."""
+        """The start state, which is fixed."""
         return self.initial()
 
     def step(self, state: tuple[int, ...], action: int, rng: np.random.Generator) -> tuple[float, State]:
-        """(-1, next state), END at the goal."""
+        """(-1, next state), with END for the goal."""
         following = self.move(state, action)
         return -1.0, following if self.marks(following).any() else END
 
@@ -72,11 +72,11 @@ class Puzzle:
 
 
 class Hanoi(Puzzle):
-    """Towers of Hanoi: ``state[i]`` is the peg of disk i, the smallest first; the goal is peg 2.
+    """Towers of Hanoi: ``state[i]`` is the peg of disk i, the smallest first; the goal is all disks on peg 2.
 
-    Action 0, 1, 2 moves the one disk that may move between pegs (0,1), (0,2), (1,2).  Going from the largest disk
-    down, m_i = 1 iff disk i is not on the current target, and then the target becomes the third peg;
-    the distance is Σ_i 2^i m_i, i = 0 .. n-1.
+    Actions 0, 1, 2 make the legal move between the pegs (0,1), (0,2), (1,2).  From the largest disk down, m_i = 1 iff
+    disk i is not on the current target, in which case the target becomes the third peg; the distance is
+    Σ_i 2^i m_i, i = 0 .. n-1.
     """
 
     actions = 3
@@ -99,7 +99,7 @@ class Hanoi(Puzzle):
         return state
 
     def marks(self, state: tuple[int, ...]) -> Array:
-        """m, (n,)."""
+        """m_0, .., m_{n-1}, (n,)."""
         marks, target = np.zeros(self.disks), 2
         for disk in range(self.disks - 1, -1, -1):
             if state[disk] != target:
@@ -109,10 +109,10 @@ class Hanoi(Puzzle):
 
 
 class ChineseRings(Puzzle):
-    """Chinese rings: ``state[i]`` says whether ring i is on the bar; the goal is to take all off.
+    """Chinese rings: ``state[i]`` is 1 if ring i is on the bar; the goal is to take all of them off.
 
-    Action 0 turns ring 0; action 1 turns the ring behind the first one that is on.  The states form a path in Gray-code
-    order: with m_i the parity of rings i, i+1, .., n-1 the distance is Σ_i 2^i m_i.
+    Action 0 toggles ring 0; action 1 toggles the ring after the first one that is on.  The states form a path in
+    Gray-code order: with m_i the parity of rings i, i+1, .., n-1, the distance is Σ_i 2^i m_i.
     """
 
     actions = 2
@@ -126,17 +126,17 @@ class ChineseRings(Puzzle):
         return (1,) * self.rings
 
     def move(self, state: tuple[int, ...], action: int) -> tuple[int, ...]:
-        """Turn one ring; turning a ring that is not there changes nothing."""
+        """Toggle one ring, if it exists."""
         ring = 0 if action == 0 else state.index(1) + 1 if 1 in state else self.rings
         return state if ring >= self.rings else (*state[:ring], 1 - state[ring], *state[ring + 1 :])
 
     def marks(self, state: tuple[int, ...]) -> Array:
-        """The parities, (n,)."""
+        """The parities m_0, .., m_{n-1}, (n,)."""
         return (np.cumsum(state[::-1])[::-1] % 2).astype(np.float64)
 
 
 class Grid(Puzzle):
-    """An open grid of any dimension, from corner to opposite corner; actions 2i, 2i+1 go down, up along axis i."""
+    """An open grid of any dimension, from a corner to the opposite one; actions 2i, 2i+1 move down, up along axis i."""
 
     def __init__(self, sides: Sequence[int]) -> None:
         self.sides = tuple(sides)
@@ -144,17 +144,17 @@ class Grid(Puzzle):
         self.weights = np.array([max(n - 1, 1) for n in self.sides], dtype=np.float64)
 
     def initial(self) -> tuple[int, ...]:
-        """The corner 0."""
+        """The corner (0, .., 0)."""
         return (0,) * len(self.sides)
 
     def move(self, state: tuple[int, ...], action: int) -> tuple[int, ...]:
-        """One step along an axis; walls stop."""
+        """One step along an axis, limited by the walls."""
         axis, up = divmod(action, 2)
-        place = min(max(state[axis] + (1 if up else -1), 0), self.sides[axis] - 1)
-        return (*state[:axis], place, *state[axis + 1 :])
+        position = min(max(state[axis] + (1 if up else -1), 0), self.sides[axis] - 1)
+        return (*state[:axis], position, *state[axis + 1 :])
 
     def marks(self, state: tuple[int, ...]) -> Array:
-        """What is left to go along each axis, as a fraction of it, (dimension,)."""
+        """The remaining distance along each axis, relative to its length, (number of sides,)."""
         return np.asarray((np.array(self.sides) - 1 - np.array(state)) / self.weights)
 
 

@@ -1,4 +1,4 @@
-"""Whether features realize v* or q*, where a table says what these are and is small enough to look."""
+"""The distance of features from realizing v* or q*, for problems that are small tables."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tensorplan.problems.random.featurize import reachable
 from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
 
 ROWS = 20_000
-"""States, times actions for q*, that are looked at most; more is not cheap."""
+"""Most reachable states, times actions for q*, for which the fit is fast enough to compute unasked."""
 
 REALIZED = 1e-9
-"""A misfit, relative to the largest value, that is rounding."""
+"""A misfit relative to the largest value up to which features count as realizing (rounding)."""
 
 ENTRIES = 1_000_000
-"""Numbers in the matrix of their features, likewise."""
+"""Most entries of the matrix of features, likewise."""
 
 
 class Misfit(NamedTuple):
-    """How far features are from realizing the optimal values at the states that can be reached."""
+    """The distance of features from realizing the optimal values at the reachable states."""
 
     least: float
-    """Every θ with ‖θ‖ <= B misses some value by this or more."""
+    """A lower bound on the largest error of every θ with ‖θ‖ <= B."""
     places: tuple[tuple[int, State], ...]
-    """(stage, state) where no θ does better."""
+    """(stage, state) of states that imply this bound."""
     bound: float | None
-    """A θ of this norm realizes the values; None if none does."""
+    """The norm of a θ that realizes the values; None if there is none."""
     kind: str
     """``"v"`` or ``"q"``."""
 
@@ -40,7 +40,7 @@ _known: WeakKeyDictionary[Problem, dict[str, Misfit | None]] = WeakKeyDictionary
 
 
 def misfit_of(problem: Problem, kind: str) -> Misfit | None:
-    """The misfit of φ_v to v* ("v") or of φ_q to q* ("q"); None where there is no table, or it is too large."""
+    """The misfit of φ_v to v* ("v") or of φ_q to q* ("q"); None unless the problem is a small table."""
     known = _known.setdefault(problem, {})
     if kind not in known:
         known[kind] = _misfit(problem, kind)
@@ -63,11 +63,11 @@ def _misfit(problem: Problem, kind: str) -> Misfit | None:
     if rows > ROWS or rows * problem.dimension > ENTRIES:
         return None
     exact = solve_tabular(problem)
-    wanted = [
+    targets = [
         exact.v[stage][mdp.index(state, stage)] if kind == "v" else exact.q[stage][mdp.index(state, stage)]
         for stage, state in places
     ]
-    fit = Fitter(_features(problem, kind, places), np.concatenate([np.atleast_1d(x) for x in wanted]))
+    fit = Fitter(_features(problem, kind, places), np.concatenate([np.atleast_1d(x) for x in targets]))
     found = fit.within(problem.bound)
     each = 1 if kind == "v" else mdp.actions
     where = tuple(dict.fromkeys(places[i // each] for i in found.support.tolist()))
@@ -76,7 +76,7 @@ def _misfit(problem: Problem, kind: str) -> Misfit | None:
 
 
 def _features(problem: Problem, kind: str, places: list[tuple[int, State]]) -> Array:
-    """The features of all places, one row for each value; maps of points are asked for many at once."""
+    """The features of all places, one row per value; maps of points are evaluated in one batch."""
     phi = problem.phi_v if kind == "v" else problem.phi_q
     if kind == "v" and isinstance(phi, PointFeatures):
         points = np.array([phi.places.point(state) for _, state in places])

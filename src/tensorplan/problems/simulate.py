@@ -1,4 +1,4 @@
-"""One checked step of a problem's simulator: bad answers become one clear sentence."""
+"""Checked calls of a simulator: invalid results and exceptions become ProblemError."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from tensorplan.core import END, Array, Problem, State
 from tensorplan.core.errors import QUOTED, BadInput, ProblemError, raised, shown
 
 HALF = QUOTED // 2
-"""Characters of a quoted object, where a message quotes several."""
+"""Characters of a quoted object in a message that quotes several."""
 
 ROUNDING = 1e-12
-"""By how much of its size a reward may miss its declared range and count as rounded: it is moved to the nearest end."""
+"""The relative distance from the declared range up to which a reward is clipped to it (rounding)."""
+
+RETURN_SLACK = 1e-6
+"""The same for returns, which accumulate the rounding of many steps."""
 
 
 def draw_start(problem: Problem, rng: np.random.Generator) -> State:
@@ -31,37 +34,37 @@ def draw_start(problem: Problem, rng: np.random.Generator) -> State:
 def draw(problem: Problem, state: State, stage: int, action: int, rng: np.random.Generator) -> tuple[float, State]:
     """(reward, next state) from one call of ``step``, checked."""
     try:
-        answer = problem.mdp.step(state, action, rng)
+        result = problem.mdp.step(state, action, rng)
     except Exception as error:
-        answer = retry(problem, state, stage, action, rng, error)
-    return unpack(problem, state, stage, action, answer)
+        result = retry(problem, state, stage, action, rng, error)
+    return unpack(problem, state, stage, action, result)
 
 
 def retry(
     problem: Problem, state: State, stage: int, action: int, rng: np.random.Generator, error: Exception
 ) -> tuple[float, State]:
-    """What ``step`` answers after it raised, from as many tries as the problem allows; else a ProblemError."""
+    """The result of ``step`` after it raised, within the retries of the problem; else ProblemError."""
 
-    def ask() -> tuple[float, State]:
+    def step() -> tuple[float, State]:
         return problem.mdp.step(state, action, rng)
 
-    answer: tuple[float, State] = _called(problem, _step(state, stage, action), ask, error)
-    return answer
+    result: tuple[float, State] = _called(problem, _step(state, stage, action), step, error)
+    return result
 
 
 def draw_batch(
     problem: Problem, state: State, stage: int, action: int, n: int, rng: np.random.Generator
 ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-    """n samples of a pair from one call of ``step_batch``, their shapes checked."""
+    """n samples of a pair from one call of ``step_batch``, with their shapes checked."""
     mdp: Any = problem.mdp
     where = f"step_batch(state={shown(state, HALF)}, action={action}, n={n}) at stage {stage}"
-    answer = _called(problem, where, lambda: mdp.step_batch(state, action, n, rng))
+    result = _called(problem, where, lambda: mdp.step_batch(state, action, n, rng))
     try:
-        rewards, following, which = answer
+        rewards, following, which = result
         rewards, which = np.asarray(rewards, dtype=np.float64), np.asarray(which)
         count = len(following)
     except Exception:
-        raise ProblemError(f"{where} must return (rewards, successors, which), got {shown(answer)}") from None
+        raise ProblemError(f"{where} must return (rewards, successors, which), got {shown(result)}") from None
     if rewards.shape != (n,) or which.shape != (n,):
         raise ProblemError(f"{where} gave rewards of shape {rewards.shape} and indices of shape {which.shape}")
     if which.dtype.kind not in "iu" or not 0 <= which.min() <= which.max() < count:
@@ -70,7 +73,7 @@ def draw_batch(
 
 
 def _called(problem: Problem, what: str, call: Callable[[], Any], error: Exception | None = None) -> Any:
-    """What the call gives, tried again after an error as often as the problem allows."""
+    """``call()``, retried after an exception as often as the problem allows."""
     tries = problem.retries + (error is None)
     for _ in range(tries):
         try:
@@ -82,19 +85,19 @@ def _called(problem: Problem, what: str, call: Callable[[], Any], error: Excepti
     raise ProblemError(f"{what} {raised(error)}{again}") from error
 
 
-def unpack(problem: Problem, state: State, stage: int, action: int, answer: Any) -> tuple[float, State]:
-    """The reward as a float and the next state, or a ProblemError that says what is wrong with them."""
+def unpack(problem: Problem, state: State, stage: int, action: int, result: Any) -> tuple[float, State]:
+    """The checked reward as a float, and the next state, from the result of ``step``."""
     try:
-        reward, following = answer
+        reward, following = result
         reward = float(reward)
     except Exception:
         where = _step(state, stage, action)
-        raise ProblemError(f"{where} must return (reward, next_state), got {shown(answer)}") from None
+        raise ProblemError(f"{where} must return (reward, next_state), got {shown(result)}") from None
     return checked_reward(problem, state, stage, action, reward), following
 
 
 def checked_reward(problem: Problem, state: State, stage: int, action: int, reward: float) -> float:
-    """The reward, moved into the declared range where only rounding took it out; raises where it is outside."""
+    """The reward, clipped to the declared range if it is outside by rounding only; otherwise ProblemError."""
     low, high = problem.reward_range
     if low <= reward <= high:
         return reward
@@ -106,7 +109,7 @@ def checked_reward(problem: Problem, state: State, stage: int, action: int, rewa
 
 
 def contradiction(state: State, stage: int, action: int, what: str, first: Any, then: Any) -> ProblemError:
-    """The ProblemError for a declared-deterministic answer that changed."""
+    """The error for a result that changed although it is declared deterministic."""
     return ProblemError(
         f"{_step(state, stage, action)} is declared to have deterministic {what}s, "
         f"but the {what} was {shown(first, HALF)} and then {shown(then, HALF)}"
@@ -114,7 +117,7 @@ def contradiction(state: State, stage: int, action: int, what: str, first: Any, 
 
 
 def whole_action(action: Any, actions: int, state: State, stage: int) -> int:
-    """The action as an int, or BadInput when it is not one of 0 .. actions-1."""
+    """The action as an int; BadInput unless it is one of 0 .. actions-1."""
     if isinstance(action, int | np.integer) and not isinstance(action, bool) and 0 <= action < actions:
         return int(action)
     raise BadInput(f"action {shown(action)} at state {shown(state)}, stage {stage}: actions are 0 .. {actions - 1}")
@@ -125,9 +128,9 @@ def _step(state: State, stage: int, action: int) -> str:
 
 
 def believable(problem: str, total: float, declared: tuple[float, float], where: str = "") -> float:
-    """A return, within the range that the problem declares; one sentence where it is not."""
+    """The return, clipped to the declared range if it is outside by rounding only; otherwise ProblemError."""
     low, high = declared
-    slack = 1e-6 * (1 + abs(total))
+    slack = RETURN_SLACK * (1 + abs(total))
     if not low - slack <= total <= high + slack:
         raise ProblemError(
             f"problem {problem!r} declares returns in [{low:g}, {high:g}], and {where}an episode had {total:g}"
@@ -136,13 +139,13 @@ def believable(problem: str, total: float, declared: tuple[float, float], where:
 
 
 def global_generators() -> tuple[Any, ...]:
-    """Where Python's and NumPy's global generators are: the words of the latter change after 624 draws only."""
-    _, words, *place = np.random.get_state()
-    return random.getstate(), np.asarray(words).tobytes(), place
+    """The states of Python's and NumPy's global generators; NumPy's words change only every 624 draws."""
+    _, words, *position = np.random.get_state()
+    return random.getstate(), np.asarray(words).tobytes(), position
 
 
 def generators(mdp: Any) -> tuple[Any, ...]:
-    """Where the generators are that a simulator may use beside the one that it is given: global ones, and its own."""
+    """The states of the generators that a simulator may use besides its argument: global ones, and its attributes."""
     own = [
         found.bit_generator.state if isinstance(found, np.random.Generator) else found.getstate()
         for found in getattr(mdp, "__dict__", {}).values()

@@ -1,4 +1,4 @@
-"""States of anybody's making: whether they can be compared, and copies of those that could be changed."""
+"""Comparing and copying states, whose type is up to the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensorplan.core.errors import ProblemError, raised, shown
 
 
 def hashable(state: State) -> bool:
-    """Whether a state can be hashed, so that it can be compared and will not change."""
+    """Whether a state is hashable, which implies that it can be compared and is immutable."""
     try:
         hash(state)
     except Exception:
@@ -18,12 +18,12 @@ def hashable(state: State) -> bool:
 
 
 def same(one: State, other: State) -> bool:
-    """Whether two states are known to be the same."""
+    """Whether two states are known to be equal."""
     return one is other or (hashable(one) and hashable(other) and equal(one, other))
 
 
 def equal(one: State, other: State) -> bool:
-    """``one == other``, or one sentence where comparing them raises."""
+    """``one == other``; ProblemError if the comparison raises."""
     try:
         return bool(one == other)
     except Exception as error:
@@ -36,5 +36,5 @@ def incomparable(state: State, error: Exception) -> ProblemError:
 
 
 def own(state: State) -> State:
-    """The state, or a copy where it could be changed."""
+    """The state, or a copy if it may be mutable."""
     return state if hashable(state) else copy.deepcopy(state)

@@ -333,7 +333,7 @@ def test_beyond_the_guess_features_are_refused_unless_they_are_defined_there(fea
     if goes_on:
         assert len({problem.state_features(state, 0).tobytes() for state in states[:40]}) == 40
         return
-    with pytest.raises(tp.ProblemError, match=r"^x0 = 90 at .*, a guess from what random play saw: give frame="):
+    with pytest.raises(tp.ProblemError, match=r"^x0 = 90 at .*, an estimate from random play: give frame="):
         problem.state_features(states[-1], 0)
     problem = ramp(Tower, features=features, frame=((0,), (100,)))
     assert all(np.linalg.norm(problem.state_features(state, 0)) <= 1 + 1e-9 for state in states)
@@ -419,12 +419,12 @@ class Walk(gymnasium.Env):
         ("Pendulum-v1", {}, r"Pendulum-v1 has continuous actions \(Box.*wrap it with some of them"),
         ("FrozenLake-v1", {"colour": 3}, r"gymnasium.make\('FrozenLake-v1'\) failed: .*'colour'"),
         (Walk, {}, r"the range of the rewards of Walk is not known: give reward_range=\(low, high\); .* saw 0 to 1"),
-        (Walk, {"reward_range": (0, 1)}, r"how long θ\* may be is not known for Walk: give bound=B"),
+        (Walk, {"reward_range": (0, 1)}, r"the bound on ‖θ\*‖ is not known for Walk: give bound=B"),
         (Walk, {"reward_range": (0, 1), "features": "realizing"}, r"Walk has no transition table"),
         (Walk, {"restore": "table"}, r"Walk has no transition table \(env.P, env.s\) that its steps follow"),
         (Walk(), {"colour": 3}, r"options for gymnasium.make \(colour\) go with an id"),
         (3, {}, r"expected a Gymnasium id, an environment, or a function that makes one, got 3"),
-        (lambda: 3, {}, r"the function must give a gymnasium.Env, got int"),
+        (lambda: 3, {}, r"the function must return a gymnasium.Env, got int"),
         (lambda: 1 / 0, {}, r"the function that makes the environment raised ZeroDivisionError: division by zero"),
         ("FrozenLake-v1", {"get_state": id}, r"give both get_state and set_state, or neither"),
         ("FrozenLake-v1", {"features": "realizingx"}, r"unknown feature map 'realizingx'"),
@@ -466,7 +466,7 @@ def test_the_steps_of_trying_it_out_are_counted():
 def test_a_slow_environment_is_tried_out_with_a_word(monkeypatch, caplog):
     monkeypatch.setattr(gym_verify, "SILENCE", 0.0)
     tp.from_gym(Walk, features="poly1", reward_range=(0, 1), bound=2.0)
-    assert caplog.messages[0] == "trying Walk out: 1 steps so far"
+    assert caplog.messages[0] == "probing Walk: 1 steps so far"
 
 
 def test_a_range_of_rewards_may_be_probed():

@@ -257,7 +257,7 @@ class Elsewhere(Base):
     [
         (Global, "draws from a global random generator"),
         (PythonGlobal, "draws from a global random generator"),
-        (Elsewhere, "answers differently when everything is repeated .*: something that is neither its state nor"),
+        (Elsewhere, "is not reproducible .*: its steps depend on something that is neither its state nor"),
     ],
 )
 def test_what_cannot_be_controlled(kind, sentence):

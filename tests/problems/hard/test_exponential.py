@@ -201,7 +201,9 @@ def test_global_access_lists_the_states():
     (outcome,) = access.query(access.node((task.mdp.secret,), 1), (task.mdp.secret + 1) % 5)
     assert outcome.next.key == EXIT
     assert outcome.reward > 0
-    with pytest.raises(tp.Refused, match="stage 9 of this problem has 1,335,062,881,152,000 states, too many to list"):
+    with pytest.raises(
+        tp.Refused, match="stage 9 of this problem has 1,335,062,881,152,000 states, too many to enumerate"
+    ):
         exponential(128).mdp.states(9)
 
 
@@ -229,11 +231,11 @@ def test_seeds_and_names():
         (
             lambda: exponential(4),
             "2 actions need as many sign vectors of 3 entries with |<u, v>| <= 1/4, and only 1 were found among 10,240 "
-            "random ones: ask for fewer actions or a larger d",
+            "random ones: use fewer actions or a larger d",
         ),
         (
             lambda: exponential(1000),
-            "vectors of 999 entries stand for e^31.22 actions, more than 50,000: give actions",
+            "vectors of 999 entries imply e^31.22 actions, more than 50,000: give actions",
         ),
         (lambda: forced_queries(1, 5), "k must be a whole number >= 2, got 1"),
         (lambda: forced_queries(5, 5, access="model"), "access must be one of local, global, got 'model'"),

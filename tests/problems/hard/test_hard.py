@@ -270,7 +270,7 @@ def test_a_problem_too_large_to_write_out_can_be_played():
         assert episode.complete
     state = task.mdp.root
     assert task.mdp.features(state).value(task.mdp.secret) == pytest.approx(task.optimal_value(state))
-    with pytest.raises(tp.BadInput, match="have d = 270,549,121 entries, too many to write out"):
+    with pytest.raises(tp.BadInput, match="have d = 270,549,121 entries, too many to store"):
         tp.run(task, tp.TensorPlan(delta=0.1))
 
 
@@ -319,11 +319,11 @@ def test_the_shape_for_a_dimension_and_a_horizon(d, H, shape):
         (lambda: tp.make("hard/4x2:noise=maybe"), "noise must be true or false, got 'maybe'"),
         (
             lambda: tp.make("hard/46x2:features=paper"),
-            "features='paper' have 4,576,955 entries for p = 46, too many to write out; use features='structured'",
+            "features='paper' have 4,576,955 entries for p = 46, too many to store; use features='structured'",
         ),
         (
             lambda: tp.make("hard/128x2"),
-            "features='reduced' have 11,017,633 entries for p = 128, too many to write out; use features='structured'",
+            "features='reduced' have 11,017,633 entries for p = 128, too many to store; use features='structured'",
         ),
         (lambda: HardMDP(2, 3).states(6), "stage must be a whole number from 0 to 5, got 6"),
     ],

@@ -123,7 +123,7 @@ def test_large_ones_have_inner_products(p):
 
 def test_what_is_too_large_is_not_written_out():
     mdp = HardMDP(128, 1)
-    sentence = "the features of p = 128 have d = 270,549,121 entries, too many to write out; "
+    sentence = "the features of p = 128 have d = 270,549,121 entries, too many to store; "
     for big in (mdp.features(mdp.root), mdp.action_features(mdp.root)):
         assert big.shape[-1] == 270_549_121
         with pytest.raises(BadInput) as info:

@@ -168,7 +168,7 @@ def test_where_everything_can_be_reached_nothing_changes():
         ({"reach": 2}, "reach must be true or false, got 2"),
         (
             {"reach": True, "eta": 0.1},
-            "reach and eta=0.1 do not go together: eta is the misspecification over all states",
+            "reach and eta=0.1 exclude each other: eta is the misspecification over all states",
         ),
         ({"reach": True, "procedural": True}, "reach of a procedural problem must be one of False, got 'True'"),
     ],

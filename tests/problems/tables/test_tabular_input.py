@@ -133,11 +133,11 @@ BAD = {
     ),
     "transitions left out": (
         lambda: TabularMDP(stages(None, HALF), [FLAT] * 2, horizon=2),
-        "transitions of stage 0: only the last stage may leave them out",
+        "transitions of stage 0: only the last stage may omit them",
     ),
     "stationary transitions left out": (
         lambda: TabularMDP(None, FLAT, horizon=2),
-        "transitions: only the last stage may leave them out",
+        "transitions: only the last stage may omit them",
     ),
     "horizon zero": (
         lambda: TabularMDP(HALF, FLAT, horizon=0),

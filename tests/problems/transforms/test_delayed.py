@@ -9,7 +9,7 @@ from helpers import Walk
 
 import tensorplan as tp
 from tensorplan.core import Vectorised
-from tensorplan.problems.transforms.delayed import DelayedMDP, Pair, delayed, simulate
+from tensorplan.problems.transforms.delayed import DelayedMDP, DelayedState, delayed, simulate
 from tensorplan.testing import check_problem
 
 RNG = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def test_the_value_of_a_pair_is_its_action_value(seed, noise):
         for state in mdp.states(stage):
             for action in range(task.actions):
                 q = task.optimal_action_value(state, action, stage)
-                places.append((Pair(state, action), stage + 1, q))
+                places.append((DelayedState(state, action), stage + 1, q))
     for pair, stage, expected in places:
         assert max(totals(pair, stage)) == pytest.approx(expected, abs=1e-9)
         assert bar.optimal_value(pair, stage) == pytest.approx(expected, abs=1e-9)
@@ -101,7 +101,7 @@ def test_without_a_horizon_time_stands_still():
     assert bar.horizon is None
     assert bar.reward_range == (-1.0, 0.0)
 
-    values = {Pair(s, a): 0.0 for s in range(5) for a in range(2)} | {tp.END: 0.0}
+    values = {DelayedState(s, a): 0.0 for s in range(5) for a in range(2)} | {tp.END: 0.0}
     for _ in range(20):
         for pair in [p for p in values if p is not tp.END]:
             answers = [bar.mdp.step(pair, a, RNG) for a in range(2)]
@@ -121,9 +121,9 @@ def test_facts_and_features():
     assert bar.phi_q is None
     assert bar.deterministic
     start = bar.mdp.start(RNG)
-    assert start == Pair(0, None)
+    assert start == DelayedState(0, None)
     assert bar.state_features(start, 0).tolist() == [1, 0, 0, 0]
-    assert bar.state_features(Pair(7, 2), 2).tolist() == [0, *task.action_features(7, 1)[2]]
+    assert bar.state_features(DelayedState(7, 2), 2).tolist() == [0, *task.action_features(7, 1)[2]]
     assert bar.theta == pytest.approx(np.append(task.optimal_value(0), task.theta))
 
 
@@ -132,8 +132,8 @@ def test_the_best_action_is_that_of_the_next_state():
     bar = delayed(task)
     for stage, state, action in ((0, 0, 3), (1, 6, 0), (2, 12, 1)):
         _, following = task.mdp.step(state, action, RNG)
-        assert bar.optimal_policy(Pair(state, action), stage + 1) == task.optimal_policy(following, stage + 1)
-    assert bar.optimal_policy(Pair(0, None)) == task.optimal_policy(0)
+        assert bar.optimal_policy(DelayedState(state, action), stage + 1) == task.optimal_policy(following, stage + 1)
+    assert bar.optimal_policy(DelayedState(0, None)) == task.optimal_policy(0)
 
 
 # ------------------------------------------------------------------------------------------ the simulator
@@ -147,10 +147,10 @@ def test_simulate_asks_at_most_once_and_about_what_waits():
         return (0.5, tp.END) if state == "last" else (0.25, "last")
 
     assert simulate(tp.END, 1, ask) == (0.0, tp.END)
-    assert simulate(Pair("first", None), 1, ask) == (0.0, Pair("first", 1))
+    assert simulate(DelayedState("first", None), 1, ask) == (0.0, DelayedState("first", 1))
     assert asked == []
-    assert simulate(Pair("first", 1), 0, ask) == (0.25, Pair("last", 0))
-    assert simulate(Pair("last", 0), 1, ask) == (0.5, tp.END)
+    assert simulate(DelayedState("first", 1), 0, ask) == (0.25, DelayedState("last", 0))
+    assert simulate(DelayedState("last", 0), 1, ask) == (0.5, tp.END)
     assert asked == [("first", 1), ("last", 0)]
 
 
@@ -169,7 +169,7 @@ def test_an_episode_pays_one_step_later_and_ends_one_step_later():
 
 def test_rewards_are_those_of_the_problem_to_the_bit():
     task = linear(table(1, noise=True, reward_range=(-1.0, 1.0)))
-    bar, pair = delayed(task), Pair(0, 0)
+    bar, pair = delayed(task), DelayedState(0, 0)
     mine, theirs = np.random.default_rng(3), np.random.default_rng(3)
     drawn = [bar.mdp.step(pair, 0, mine)[0] for _ in range(50)]
     assert drawn == [task.mdp.step(0, 0, theirs)[0] for _ in range(50)]
@@ -182,7 +182,7 @@ def test_rewards_are_those_of_the_problem_to_the_bit():
 def test_batches_where_the_problem_has_them():
     bar = delayed(linear(table(0)))
     rewards, successors, which = bar.mdp.step_batch(bar.mdp.start(RNG), 0, 4, RNG)
-    assert (rewards.tolist(), successors, which.tolist()) == ([0.0] * 4, [Pair(0, 0)], [0] * 4)
+    assert (rewards.tolist(), successors, which.tolist()) == ([0.0] * 4, [DelayedState(0, 0)], [0] * 4)
     assert not isinstance(delayed(steps()).mdp, Vectorised)
     assert type(delayed(steps()).mdp) is DelayedMDP
 
@@ -209,14 +209,14 @@ def test_several_start_states_have_no_common_parameter():
     task = linear(tp.TabularMDP(step, [[0.0, 0.5], [1.0, 0.25]], horizon=2, start=[0.5, 0.5]))
     bar = delayed(task)
     assert bar.theta is None
-    assert [bar.optimal_value(Pair(s, None)) for s in (0, 1)] == [task.optimal_value(0), task.optimal_value(1)]
+    assert [bar.optimal_value(DelayedState(s, None)) for s in (0, 1)] == [task.optimal_value(0), task.optimal_value(1)]
 
 
 def test_a_problem_without_features_of_pairs_is_refused():
     with pytest.raises(tp.Refused) as error:
         delayed(tp.make("layered/2x3:states=5:horizon=3"))
     assert str(error.value) == (
-        "problem 'layered/2x3' has no phi_q, of which the features of the delayed problem are made"
+        "problem 'layered/2x3' has no phi_q, from which the features of the delayed problem are built"
     )
 
 

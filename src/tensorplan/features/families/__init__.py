@@ -1,1 +1,1 @@
-"""The families of features, one file each."""
+"""The families of features, one file per family."""

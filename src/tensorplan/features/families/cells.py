@@ -1,4 +1,4 @@
-"""Indicators of cells: ``onehot`` has one for each point of a whole frame, ``aggregateK`` for each of K^k cells."""
+"""Indicators of cells: ``onehot`` has one per point of a whole frame, ``aggregateK`` one per cell of a K^k grid."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tensorplan.features.maps import FrameMap, affordable
 
 
 class Cells(FrameMap):
-    """1 at the cell that the point is in and 0 elsewhere, d = Π sides; the norm is 1 at every point.
+    """The indicator of the cell that contains the point, d = Π sides; the norm is 1 at every point.
 
-    ``sides`` (k,) says into how many parts each coordinate is cut.  In a whole frame points are rounded, and any two
-    parts of a coordinate have the same number of values, or one more.
+    ``sides`` (k,) is the number of parts of each coordinate.  In a whole frame points are rounded, and the numbers of
+    values in the parts of a coordinate differ by at most one.
     """
 
     def __init__(self, name: str, frame: Frame, sides: tuple[int, ...]) -> None:
@@ -65,7 +65,7 @@ class OneHot(Cells):
 
 
 class Aggregate(Cells):
-    """One feature for each of K parts a side; as many parts as values where a whole coordinate takes fewer than K."""
+    """One feature for each of K parts per side, or for each value of a whole coordinate with fewer than K."""
 
     def __init__(self, frame: Frame, side: int) -> None:
         most = varying_counts(frame) if frame.whole else (side,) * len(frame.varying)
@@ -73,5 +73,5 @@ class Aggregate(Cells):
 
 
 def varying_counts(frame: Frame) -> tuple[int, ...]:
-    """How many values the coordinates of a whole frame take that take more than one, (k,)."""
+    """The numbers of values of the varying coordinates of a whole frame, (k,)."""
     return tuple(count for count in frame.counts if count > 1)

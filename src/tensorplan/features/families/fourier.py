@@ -1,6 +1,6 @@
 """The cosine basis of Konidaris, Osentoski and Thomas (2011): ``fourierK`` is cos(π <c, x>) for c in {0..K}^k.
 
-Every entry is in [-1, 1] and all of them are 1 at x = 0: divided by √d the norm is at most 1, and 1 there.
+Every entry is in [-1, 1] and equals 1 at x = 0: divided by √d, the norm is at most 1, with equality at x = 0.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tensorplan.features.frame import Frame
 from tensorplan.features.maps import FrameMap, affordable
 
 LIMIT = 100_000
-"""The largest dimension of a coupled basis."""
+"""The largest dimension of a coupled basis, whose frequencies are stored as a dense matrix."""
 
 
 class Fourier(FrameMap):
-    """cos(π <c, x>), c in {0..K}^k: d = (K+1)^k; uncoupled those with one nonzero entry at most: d = 1 + kK."""
+    """cos(π <c, x>), c in {0..K}^k: d = (K+1)^k; uncoupled, c has at most one nonzero entry: d = 1 + kK."""
 
     def __init__(self, frame: Frame, order: int, *, coupled: bool = True) -> None:
         self.order, self.coupled = order, truth("coupled", coupled)

@@ -1,7 +1,7 @@
-"""Monomials: ``polyK`` is all products of at most K coordinates, the constant included.
+"""Monomials: ``polyK`` has all products of at most K coordinates, the constant included.
 
-Coordinates are scaled to [-1, 1], so every monomial is in [-1, 1], and all of them are ±1 in the corners: divided by √d
-the norm is at most 1, and 1 there.
+Coordinates are scaled to [-1, 1], so every monomial is in [-1, 1] and is ±1 at the corners: divided by √d, the norm is
+at most 1, with equality at the corners.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Polynomial(FrameMap):
 
 
 def _steps(k: int, degree: int) -> list[tuple[slice, Indices, Indices]]:
-    """For each degree its block of columns, and each column as an earlier one times a coordinate.
+    """The columns of each degree as a block, and each column as an earlier one times a coordinate.
 
-    A monomial x_a ... x_b, a <= ... <= b, is continued by x_b, ..., x_{k-1}.
+    A monomial x_a ... x_b, a <= ... <= b, is extended by x_b, ..., x_{k-1}.
     """
     steps = []
     start, last = 0, np.zeros(1, dtype=np.intp)

@@ -5,7 +5,7 @@ With w_1, ..., w_m drawn from N(0, I/width²), m = ⌈D/2⌉,
     φ(x) = (cos<w_1, x>, ..., cos<w_m, x>, sin<w_1, x>, ..., sin<w_m, x>) / √m,
     E <φ(x), φ(y)> = exp(-‖x-y‖²/2 width²).
 
-The norm is 1 at every point of R^k.  For odd D the last sine is left out, and the norm is at most 1.
+The norm is 1 at every point of R^k; for odd D the last sine is omitted, and the norm is at most 1.
 """
 
 from __future__ import annotations
@@ -21,14 +21,11 @@ from tensorplan.features.frame import Frame
 from tensorplan.features.maps import FrameMap, affordable, positive
 
 ENTRIES = 10**8
-"""The most entries of all frequencies."""
+"""The most entries of the matrix of frequencies, to bound memory."""
 
 
 class RandomFourier(FrameMap):
-    """D random Fourier features of coordinates scaled to [0, 1]; the width is √k/4 unless given.
-
-    The frequencies are drawn with ``seed``, a number or several.
-    """
+    """D random Fourier features of coordinates scaled to [0, 1], drawn with ``seed``; the default width is √k/4."""
 
     beyond: ClassVar[bool] = True
 

@@ -1,7 +1,7 @@
-"""Gaussian bumps: ``rbfK`` is exp(-‖x-c‖²/2 width²) for c on a grid of K centres a side.
+"""Gaussian radial basis functions: ``rbfK`` is exp(-‖x-c‖²/2 width²) for c on a grid of K centres per side.
 
-The squared norm is a product over coordinates, Π_j S(x_j) with S(u) = Σ_i exp(-(u-c_i)²/width²), so that the features
-are divided by σ^{k/2}, where σ >= max S is computed below.  Outside of [0, 1] S falls with the distance, so that norms
+The squared norm is a product over coordinates, Π_j S(x_j) with S(u) = Σ_i exp(-(u-c_i)²/width²).  The features are
+divided by σ^{k/2}, where σ >= max S is computed below.  Outside of [0, 1], S decreases with the distance, so that norms
 are at most 1 there as well.
 """
 
@@ -18,11 +18,11 @@ from tensorplan.features.frame import Frame
 from tensorplan.features.maps import FrameMap, affordable, positive
 
 POINTS = 129
-"""Points at which S is computed to bound its maximum."""
+"""Grid points for the maximum of S, enough for a relative error of 1.2e-4."""
 
 
 class RadialBasis(FrameMap):
-    """K centres a side, from end to end, d = K^k; the width is their distance unless given, in scaled coordinates."""
+    """K centres per side, both ends included, d = K^k; the default width is their distance (scaled coordinates)."""
 
     beyond: ClassVar[bool] = True
 
@@ -36,7 +36,7 @@ class RadialBasis(FrameMap):
         self._scale = largest_sum(side, self.width) ** (-k / 2)
 
     def rows(self, unit: Array) -> Array:
-        """The bumps at scaled points (m, k) over σ^{k/2}, (m, d)."""
+        """The basis functions at scaled points (m, k) divided by σ^{k/2}, (m, d)."""
         distance = (unit[:, :, None] - self._centres) * self._steep
         bumps = np.exp(-distance * distance)
         out = np.full((len(unit), 1), self._scale)
@@ -55,21 +55,21 @@ class RadialBasis(FrameMap):
 
 
 def centres(side: int) -> Array:
-    """K points of [0, 1] from end to end; the middle for K = 1."""
+    """K equidistant points of [0, 1], both ends included; the midpoint for K = 1."""
     return np.linspace(0.0, 1.0, side) if side > 1 else np.array([0.5])
 
 
 def largest_sum(side: int, width: float) -> float:
-    """σ >= max over u in [0, 1] of S(u) = Σ_i exp(-(u-c_i)²/width²), too large by 1.2e-4 at most.
+    """An upper bound σ on the maximum of S(u) = Σ_i exp(-(u-c_i)²/width²) over [0, 1], too large by at most 1.2e-4.
 
-    Let s be the distance of the centres.  S(u+s) - S(u) = g(u+s) - g(u-1) with g(z) = exp(-z²/width²), which is not
-    negative where u <= (1-s)/2: the maximum is attained within s/2 of the middle, and by symmetry below it.  There S is
-    tried at points h apart: the maximum is at one of them, or S' = 0 there and a point at most h/2 away is lower by at
-    most h²/8 max |S''|, where |g''(z)| <= 2.3 exp(-z²/2 width²)/width², and a sum over centres of a function with one
-    peak is at most its maximum plus its integral over s.
+    Let s be the distance of the centres.  S(u+s) - S(u) = g(u+s) - g(u-1) with g(z) = exp(-z²/width²) is non-negative
+    for u <= (1-s)/2, so the maximum is attained within s/2 of the midpoint, and by symmetry below it.  There S is
+    evaluated at points h apart: the maximum is at one of them, or S' = 0 there and S at the nearest point is lower by
+    at most h²/8 max |S''|, where |g''(z)| <= 2.3 exp(-z²/2 width²)/width², and the sum of a unimodal function over the
+    centres is at most its maximum plus its integral over s.
 
-    Narrow bumps: over infinitely many centres the sum is largest at a centre (Poisson's summation formula has positive
-    coefficients), 1 + 2 Σ q^{i²} with q = g(s).
+    For small widths: over infinitely many centres the sum is largest at a centre (the coefficients in Poisson's
+    summation formula are positive), where it is 1 + 2 Σ q^{i²} with q = g(s).
     """
     if side == 1:
         return 1.0

@@ -1,9 +1,9 @@
-"""Tile coding (Sutton and Barto 2018, section 9.5.4): ``tilesKxM`` is M tilings with K tiles a side.
+"""Tile coding (Sutton and Barto 2018, section 9.5.4): ``tilesKxM`` is M tilings with K tiles per side.
 
-Each tiling has K^k tiles, and the feature of the one that x is in is 1/√M: the norm is 1 at every point.  Tiling t is
-shifted by t·(1, 3, 5, ...)/M tiles, modulo one tile: the asymmetric displacements of Miller and Glanz (1996).  Tiles
-are 1/(K - (M-1)/M) wide, a little more than 1/K, so that K of them cover the frame however they are shifted, and none
-lies outside.
+Each tiling has K^k tiles, and the feature of the tile that contains x is 1/√M: the norm is 1 at every point.  Tiling t
+is shifted by t·(1, 3, 5, ...)/M tiles, modulo one tile: the asymmetric displacements of Miller and Glanz (1996).  Tiles
+are 1/(K - (M-1)/M) wide, slightly more than 1/K, so that K of them cover the frame for every shift, and none lies
+outside.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tensorplan.features.maps import FrameMap, affordable
 
 
 class Tiles(FrameMap):
-    """M tilings with K tiles a side, d = M K^k; M is best a power of two, and at least 4k."""
+    """M tilings with K tiles per side, d = M K^k; M should be a power of two, at least 4k."""
 
     def __init__(self, frame: Frame, side: int, tilings: int) -> None:
         self.side, self.tilings = side, tilings
@@ -35,14 +35,14 @@ class Tiles(FrameMap):
         self._value = 1 / math.sqrt(tilings)
 
     def active(self, unit: Array) -> NDArray[np.int64]:
-        """The features that are not zero at scaled points (m, k), one per tiling, (m, M)."""
+        """The indices of the nonzero features at scaled points (m, k), one per tiling, (m, M)."""
         tile = (unit[:, None, :] * self._density + self._shifts).astype(np.int64)
-        np.minimum(tile, self.side - 1, out=tile)  # the upper end of the frame belongs to the last tile
+        np.minimum(tile, self.side - 1, out=tile)  # the last tile includes the upper end of the frame
         active: NDArray[np.int64] = tile @ self._strides + self._first
         return active
 
     def rows(self, unit: Array) -> Array:
-        """1/√M at the active features, (m, d)."""
+        """The features of scaled points (m, k): 1/√M at the active ones, (m, d)."""
         out = np.zeros((len(unit), self.dimension))
         out[np.arange(len(unit))[:, None], self.active(unit)] = self._value
         return out
@@ -54,5 +54,5 @@ class Tiles(FrameMap):
 
 
 def displacement(k: int, tilings: int) -> tuple[int, ...]:
-    """The first k odd numbers without a common factor with M, which would shift a coordinate by fewer than M steps."""
+    """The first k odd numbers coprime to M; a common factor would reduce the number of distinct shifts."""
     return tuple(islice((odd for odd in count(1, 2) if math.gcd(odd, tilings) == 1), k))

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from tensorplan.core import End
 from tensorplan.core.specs import whole
-from tensorplan.paper.verify.claims import BELLMAN, BLIND, FORMULAS, STATES, Claims, Progress, Verification
+from tensorplan.paper.verify.claims import BELLMAN, BLIND, FORMULAS, STATES, Claims, Number, Progress, Verification
 from tensorplan.problems.hard.features import (
     DENSE_LIMIT,
     HardFeature,
-    Number,
     paper_dimension,
     paper_theta,
     reduced_dimension,

@@ -1,1 +1,1 @@
-"""Cases from operations research and finance."""
+"""Problems from operations research and finance."""

@@ -1,13 +1,13 @@
-"""The American put, A = 2: hold it or exercise it, on a binomial tree (Cox, Ross and Rubinstein 1979).
+"""The American put on a binomial tree (Cox, Ross and Rubinstein 1979); A = 2: hold or exercise.
 
-The put may be exercised at H dates, today and the last day included, and pays strike - price.  Between two dates
+The put may be exercised at H dates, the first and the last day included, and pays strike - price.  Between two dates
 the price moves ``steps`` times, by the factor u = exp(volatility * sqrt(dt)) or 1/u, up with the probability
 
     p = (exp(rate * dt) - 1/u) / (u - 1/u)
 
-under which the discounted price is a fair game.  Action 1 exercises: it pays exp(-rate * t) max(strike - price, 0), in
-today's money, and leads to END; action 0 pays nothing.  So the value of the MDP, undiscounted, is the price of the put.
-A state is a date and the number of moves up to then, numbered through the dates.
+under which the discounted price is a martingale.  Action 1 exercises: it pays exp(-rate * t) max(strike - price, 0),
+the present value, and leads to END; action 0 pays nothing.  So the undiscounted value of the MDP is the price of the
+put.  A state is a date and the number of moves up until then, numbered consecutively over the dates.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from tensorplan.problems.random.fitted import featured, fitted
 from tensorplan.problems.tables.tabular import TabularMDP, evaluate_tabular
 
 HOLD, EXERCISE = 0, 1
+"""The actions."""
 
 
 class Put(TabularMDP):
-    """The put as a layered MDP; ``prices[h]`` are those of the share at date h, (h * steps + 1,)."""
+    """The put as a layered MDP; ``prices[h]`` are the share prices at date h, (h * steps + 1,)."""
 
     def __init__(
         self, dates: int, steps: int, spot: float, strike: float, rate: float, volatility: float, years: float
@@ -52,10 +53,10 @@ class Put(TabularMDP):
         if not largest:
             raise BadInput(f"the put never pays: no price of the tree is below the strike of {strike:g}")
         super().__init__([*transitions, None], rewards, horizon=dates, reward_range=(0.0, largest))
-        self.return_range = (0.0, largest)  # it is exercised once
+        self.return_range = (0.0, largest)  # exercised at most once
 
     def european(self) -> tuple[Array, ...]:
-        """The value of exercising on the last day only, in today's money, for each date."""
+        """The present value of exercising on the last day only, for each date."""
         assert self.horizon is not None
         dates = range(self.horizon)
         policy = [np.full(len(self.states(h)), EXERCISE if h == dates[-1] else HOLD) for h in dates]
@@ -63,7 +64,7 @@ class Put(TabularMDP):
 
 
 def _moves(size: int, steps: int, chance: float) -> Any:
-    """From one of ``size`` prices to the next date, (2 * size, size + steps + 1): hold lets it move, exercise ends."""
+    """The transitions from ``size`` prices to the next date, (2 * size, size + steps + 1)."""
     from scipy import sparse
 
     weights = np.ones(1)
@@ -86,12 +87,11 @@ def american_put(
     years: float = 1.0,
     features: str = "realizing3",
 ) -> Problem:
-    """An American put with H = ``dates`` and ``steps`` moves of the price from each to the next.
+    """An American put with H = ``dates`` and ``steps`` price moves between dates.
 
-    ``features``: ``"realizing3"``, or another d; ``"payoff"``, d = 3, what is known of a put: the better
-    of exercising now and on the last day only, the latter alone, and the time left where it is in the money (what
-    exercising earns is interest on the strike); or a spec on the price such as ``"poly2@time"``.  But for the first,
-    ``eta`` of the problem is by how much they miss v*.
+    ``features``: ``"realizing3"``, or another d; ``"payoff"``, d = 3: the larger of the values of exercising now and on
+    the last day only, the latter alone, and the time left if in the money (exercising earns interest on the strike); or
+    a spec on the price such as ``"poly2@time"``.  Except for the first, ``eta`` of the problem is their error for v*.
     """
     dates, steps = whole("dates", dates, 2), whole("steps", steps, 1)
     spot, strike = number("spot", spot, 0.01, 1e9), number("strike", strike, 0.01, 1e9)
@@ -107,7 +107,7 @@ def american_put(
 
 
 def _payoff_features(mdp: Put) -> list[Array]:
-    """For each date max(exercise now, European), European, time left where in the money; each up to 1, (S, 3)."""
+    """max(exercise now, European), European, time left if in the money, for each date; each scaled to 1, (S, 3)."""
     assert mdp.horizon is not None
     tables = []
     for date, (european, prices) in enumerate(zip(mdp.european(), mdp.prices, strict=True)):

@@ -1,15 +1,15 @@
-"""Admission to a queue, A = 2: is the gate open or shut for the next customer?
+"""Admission control of a queue; A = 2: the gate is closed (0) or open (1) for the next customer.
 
 Customers arrive at a queue with some servers and a finite waiting room (M/M/c, uniformised: one event a step).  With n
 customers present a step
 
 * costs ``holding`` * n,
-* brings an arrival with probability ``arrival``; where the gate is open (action 1) and there is room, the customer
-  comes in and pays ``reward``, else it is lost,
-* or ends a service, with probability (1 - ``arrival``) / ``servers`` for each busy server,
+* has an arrival with probability ``arrival``; if the gate is open and there is room, the customer enters and pays
+  ``reward``, otherwise it is lost,
+* or completes a service, with probability (1 - ``arrival``) / ``servers`` for each busy server,
 
-or nothing happens.  The more are waiting, the longer a new one will wait: v* falls faster and faster in n, and the gate
-is best open below a threshold and shut from there on (Naor 1969, Lippman 1975).
+or nothing happens.  v* is concave and decreasing in n, and a threshold policy is optimal: the gate is open below it and
+closed from there on (Naor 1969, Lippman 1975).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tensorplan.problems.tables.tabular import TabularMDP
 
 
 class Queue(TabularMDP):
-    """The queue as a simulator; a state is the number of customers present, 0 .. capacity."""
+    """The queue as an MDP; a state is the number of customers present, 0 .. capacity."""
 
     def __init__(
         self, capacity: int, servers: int, arrival: float, reward: float, holding: float, horizon: int | None
@@ -47,7 +47,7 @@ class Queue(TabularMDP):
             steps[present[1:], action, present[:-1]] = leaving[1:]
         means = reward * coming - holding * present[:, None]
         super().__init__(steps, means, horizon=horizon, reward_range=(-holding * capacity, reward))
-        self.deterministic_rewards = False  # a customer that comes in pays
+        self.deterministic_rewards = False  # a customer that enters pays
 
     def step(self, state: int, action: int, rng: np.random.Generator) -> tuple[float, State]:
         """Draw (reward, next state)."""
@@ -57,7 +57,7 @@ class Queue(TabularMDP):
     def step_batch(
         self, state: int, action: int, n: int, rng: np.random.Generator
     ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """Draw n samples of one pair at once."""
+        """Draw a batch of n samples of one pair."""
         _, successors, which = super().step_batch(state, action, n, rng)
         return np.array([self._paid(state, following) for following in successors])[which], successors, which
 
@@ -77,17 +77,17 @@ def queue_admission(
     horizon: int | None = None,
     features: str = "realizing3",
 ) -> Problem:
-    """Admission to a queue that is empty at first; it goes on for ever, discounted, or for ``horizon`` steps.
+    """Admission control of a queue that starts empty, with a discount and no horizon, or for ``horizon`` steps.
 
-    ``features``: ``"realizing3"``, or another d, or a spec on the number present such as ``"poly3"``,
-    with a horizon ``"poly3@time"``; then ``eta`` of the problem is by how much they miss v*.
+    ``features``: ``"realizing3"``, or another d, or a spec on the number of customers such as ``"poly3"``, with a
+    horizon ``"poly3@time"``; for specs, ``eta`` of the problem is their error for v*.
     """
     capacity, servers = whole("capacity", capacity, 1), whole("servers", servers, 1)
     arrival, reward = number("arrival", arrival, 0.0, 1.0), number("reward", reward, 0.0)
     holding, discount = number("holding", holding, 0.0), number("discount", discount, 0.0, 1.0)
     horizon = None if horizon is None else whole("horizon", horizon, 1)
     if horizon is None and discount == 1:
-        raise BadInput("a queue that goes on for ever needs a discount below 1, or give a horizon")
+        raise BadInput("a queue without a horizon needs a discount below 1")
     mdp = Queue(capacity, servers, arrival, reward, holding, horizon)
     frame = Frame((0.0,), (float(capacity),), whole=True, names=("present",), horizon=horizon)
     name = f"queue-admission/{capacity}" + ("" if features == "realizing3" else f":features={features}")

@@ -1,13 +1,13 @@
-"""Any Gymnasium environment with discrete actions as a Problem.
+"""Gymnasium environments with discrete actions as problems.
 
-Local access needs to go back to states that were seen.  The fastest faithful way is chosen per environment: its
-transition table, copies of its attributes, a copy of the whole environment, or two functions of the user's; each is
-compared with an undisturbed environment first (:mod:`tensorplan.problems.gym.faithful`).  Random numbers inside of the
-environment come from the generator of the query, so that asking again samples again.
+Local access must return to states seen before.  The fastest faithful way is chosen per environment: its transition
+table, copies of its attributes, a copy of the whole environment, or two functions of the user; each is first compared
+with an undisturbed environment (:mod:`tensorplan.problems.gym.faithful`).  Random numbers of the environment come from
+the generator of the query, so that repeated queries are independent samples.
 
-The time limit of an environment becomes the horizon, and both termination and truncation are END.  Rewards stay in the
-environment's own units, and so do returns and certificates: planners take any range of rewards.  (Shifting rewards
-would change what is optimal wherever an episode can end early.)
+The time limit of an environment becomes the horizon, and both termination and truncation are END.  Rewards, returns
+and certificates are in the units of the environment: planners accept any range of rewards.  (Shifting rewards would
+change the optimal policy if episodes can end early.)
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from tensorplan.problems.random.featurize import SLACK, featurize, reachable, re
 from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
 
 RESTORE = ("auto", "table", "attributes", "deepcopy")
+"""Ways to restore a state."""
 OUTSIDE = ("refuse", "clip")
+"""What to do with observations outside of the frame."""
 
 
 def from_gym(
@@ -53,22 +55,22 @@ def from_gym(
 ) -> Problem:
     """The environment as a Problem.
 
-    ``env``: an id (``options`` go to ``gymnasium.make``), an environment, or a function that makes one; the
-    environment given is copied and left alone.  ``features``: a spec such as ``"poly2"`` (see
-    :mod:`tensorplan.features`), a function of the coordinates, a fitted scikit-learn transformer, or a list of these,
-    with ``scale`` for functions; or, for environments with a table, ``"realizing5"``: d = 5 features made from the
-    exact solution, a benchmark device.  ``frame``: (low, high) of the coordinates, or a
-    :class:`~tensorplan.features.Frame`; else the ends of the observation space, and where it has none what random play
-    saw with a margin.  ``outside``: an observation outside of the frame is an error ("refuse"), or counts as the
-    nearest point of it ("clip"): features then do not tell such states apart, and ``problem.mdp.clipped`` says how
-    often that was.  ``kind``: "v" makes them φ_v; "q" makes φ_q, a block per action.
-    ``horizon``: a number of steps; "limit" takes the environment's time limit; None ignores it.  ``bound``: B; where
-    there is a table it is read off the exact solution if not given.  ``reward_range``: (low, high), or "probe" to try
-    random episodes; known for tables and classic control.  ``return_range``: the same for returns, from every state on,
-    where they are known to be in a smaller range than rewards and steps allow, as (0, 1) with a single prize; it saves
-    queries where chance is involved.  ``deterministic``: found out if not given.  ``restore``: one of "table",
-    "attributes", "deepcopy"; or give ``get_state(env)`` and ``set_state(env, state)``.  ``retries``: how often a step
-    that raises is tried again.  ``problem.unmetered`` says how many steps it took to try the environment out.
+    ``env``: an id (``options`` are passed to ``gymnasium.make``), an environment, which is copied, or a function that
+    makes one.  ``features``: a spec such as ``"poly2"`` (:mod:`tensorplan.features`), a function of the coordinates, a
+    fitted scikit-learn transformer, or a list of these, with ``scale`` for functions; or, for environments with a
+    table, ``"realizing5"``: d = 5 features computed from the exact solution, for benchmarks.  ``kind``: "v" for φ_v, or
+    "q" for φ_q, with a block of features per action.  ``frame``: (low, high) of the coordinates, or a
+    :class:`~tensorplan.features.Frame`; by default the bounds of the observation space, or, where it is unbounded, the
+    range seen in random play plus a margin.  ``outside``: an observation outside of the frame is an error ("refuse"),
+    or is moved to the nearest point of it ("clip"), so that features do not separate such states;
+    ``problem.mdp.clipped`` counts them.
+    ``horizon``: a number of steps, "limit" for the environment's time limit, or None to ignore it.  ``bound``: B; by
+    default computed from the exact solution if there is a table.  ``reward_range``: (low, high), or "probe" for the
+    range seen in random episodes; known for tables and classic control.  ``return_range``: the same for returns, from
+    every state, if it is smaller than rewards and horizon imply, such as (0, 1) for a single prize; it saves queries in
+    stochastic problems.  ``deterministic``: tested if not given.  ``restore``: "table", "attributes" or "deepcopy"; or
+    give ``get_state(env)`` and ``set_state(env, state)``.  ``retries``: how often a step that raises is retried.
+    ``problem.unmetered`` counts the steps used to probe the environment.
     """
     try:
         from tensorplan.problems.gym.mdp import Opened
@@ -102,9 +104,9 @@ def from_gym(
 
 
 def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:
-    """The environment of that id, for names such as ``gym/CliffWalking-v1:features=poly2``."""
+    """The problem for a name such as ``gym/CliffWalking-v1:features=poly2``."""
     if "name" in options:
-        raise BadInput("'gym' has no parameter 'name': its problems are named by what they are made of")
+        raise BadInput("'gym' has no parameter 'name': its problems are named after their parameters")
     for key in ("get_state", "set_state"):
         if options.get(key) is not None and not callable(options[key]):
             raise BadInput(f"{key} must be a function, got {shown(options[key])}")
@@ -125,7 +127,7 @@ def _featured(
     if bound is None:
         if not isinstance(mdp, TabularMDP):
             raise BadInput(
-                f"how long θ* may be is not known for {label}: give bound=B, such as the largest value you expect "
+                f"the bound on ‖θ*‖ is not known for {label}: give bound=B, such as the largest value you expect "
                 f"times the square root of the number of features, {chosen.dimension}"
             )
         bound = _fitted_bound(mdp, phi, solution, kind)
@@ -134,9 +136,9 @@ def _featured(
 
 
 def _fitted_bound(mdp: TabularMDP, phi: PointFeatures, solution: Any, kind: str) -> float:
-    """A little more than the length of the θ that fits the exact solution best, by least squares, where episodes go."""
+    """Slightly more than the norm of the θ that fits the exact solution best, by least squares, on reachable states."""
     square: Any = 0.0
-    moment: Any = 0.0  # the normal equations, stage by stage: a table with a horizon has many rows
+    moment: Any = 0.0  # normal equations, summed over stages: a table with a horizon has many rows
     for stage, mask in enumerate(reachable(mdp)):
         states = [mdp.states(stage)[index] for index in np.flatnonzero(mask).tolist()]
         rows = phi.many(states, stage)

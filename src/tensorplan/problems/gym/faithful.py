@@ -1,8 +1,8 @@
-"""Whether a way of restoring an environment is faithful, found out against an undisturbed one.
+"""Tests of whether a way to restore an environment is faithful, against an undisturbed run of it.
 
-A reference is played without any interference, each step with a generator of its own.  Then its states are restored in
-random order, and each must go on as the reference did: observation, reward, end, and the state that follows; for one
-step, and for several without another restore.
+A reference is played without interference, each step with a generator of its own.  Then its states are restored in
+random order, and each must continue like the reference: the same observation, reward, end, and next state, for one
+step, and for several steps after one restore.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from tensorplan.problems.simulate import global_generators
 MOMENTS = 120
 EPISODES = 60
 STEPS = 40
-"""A reference ends with the episode that reaches so many moments, or after so many episodes of so many steps."""
+"""The size of a reference: at least so many moments, in at most so many episodes of at most so many steps."""
 
 RESTORED = 40
-"""States of a reference that are restored."""
+"""States of a reference that are restored and compared."""
 
 ROUNDING = 1e-9
-"""How far a user's functions may miss what they restore."""
+"""The tolerance for states restored by the user's functions."""
 
 RESAMPLED = 3
-"""Times that a step is repeated with other random numbers."""
+"""How often a step is repeated with other random numbers."""
 
 AHEAD = 5
-"""Steps that are repeated after one restore."""
+"""Steps compared after one restore."""
 
 SETTLED = 8
-"""Moments between two looks at what stays as it is: a look may take a millisecond."""
+"""Moments between two checks of which attributes are constant: a check may take a millisecond."""
 
 SILENCE = 5.0
-"""Seconds between two words about how far it is."""
+"""Seconds between two progress messages."""
 
 log = logging.getLogger("tensorplan")
 
 
 class Unfaithful(Exception):
-    """A way of restoring that does not give back what was captured; says where."""
+    """A way to restore states is not faithful; the message says where it differs."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class Moment:
     time: int
     action: int
     observation: Any
-    """Before the step."""
+    """The observation before the step."""
     result: tuple[Any, float, bool, bool]
     """Observation, reward, terminated, truncated."""
 
 
-class Stage:
-    """An environment with numbered actions and generators that are ours."""
+class Probe:
+    """An environment with numbered actions and controlled random generators, for probing."""
 
     def __init__(self, env: Any, actions: Sequence[Any], seed: int) -> None:
         self.env, self.actions, self.seed = env, actions, seed
@@ -71,8 +71,8 @@ class Stage:
         self.drew = False
         """Whether any step drew a random number."""
         self.steps = 0
-        """Made so far, by all who use it."""
-        self._told = perf_counter()
+        """The number of steps so far."""
+        self._reported = perf_counter()
 
     def reset(self, episode: int) -> Any:
         """The first observation of an episode."""
@@ -80,7 +80,7 @@ class Stage:
         return self.env.reset()[0]
 
     def step(self, env: Any, episode: int, time: int, action: int) -> tuple[Any, float, bool, bool]:
-        """What a step gives, with the generator of that moment."""
+        """The result of a step, with the generator of that moment."""
         self._count()
         rng = self.generator(episode, time + 1)
         self.randomness.set(env, rng)
@@ -90,18 +90,18 @@ class Stage:
         return _copied(observation), float(reward), bool(terminated), bool(truncated)
 
     def _count(self) -> None:
-        """One more step; and a word now and then where they take long."""
+        """Count a step, and report progress if steps are slow."""
         self.steps += 1
-        if perf_counter() - self._told > SILENCE:
-            self._told = perf_counter()
-            log.warning(f"trying {type(self.env.unwrapped).__name__} out: {self.steps:,} steps so far")
+        if perf_counter() - self._reported > SILENCE:
+            self._reported = perf_counter()
+            log.warning(f"probing {type(self.env.unwrapped).__name__}: {self.steps:,} steps so far")
 
     def generator(self, episode: int, time: int) -> np.random.Generator:
-        """The generator of a reset (time 0) or of a step (its time and 1)."""
+        """The generator of a reset (time 0) or of a step (its time plus 1)."""
         return np.random.default_rng([self.seed, episode, time])
 
     def replay(self, moments: Sequence[Moment]) -> Iterator[Moment]:
-        """The reference once more, moment by moment; the environment is then where the moment begins."""
+        """Replay the reference; at each moment yielded, the environment is in its state before the step."""
         for moment in moments:
             if moment.time == 0:
                 self.reset(moment.episode)
@@ -111,8 +111,8 @@ class Stage:
     def play(
         self, way: Way | None = None, constants: FixedAttributes | None = None
     ) -> tuple[list[Moment], list[tuple[Any, Any]]]:
-        """A reference by random actions; with ``way``, its states are captured as it goes."""
-        dice = np.random.default_rng([self.seed])
+        """A reference by random actions, and with ``way`` its captured states."""
+        rng = np.random.default_rng([self.seed])
         moments: list[Moment] = []
         captured: list[tuple[Any, Any]] = []
         for episode in range(EPISODES):
@@ -124,7 +124,7 @@ class Stage:
                     captured.append(way.capture(self.env))
                 if constants is not None and len(moments) % SETTLED == 0:
                     constants.settle(self.env)
-                action = int(dice.integers(len(self.actions)))
+                action = int(rng.integers(len(self.actions)))
                 result = self.step(self.env, episode, time, action)
                 moments.append(Moment(episode, time, action, observation, result))
                 observation = result[0]
@@ -133,45 +133,45 @@ class Stage:
         return moments, captured
 
 
-def reference(stage: Stage, name: str) -> list[Moment]:
-    """An undisturbed reference; refused where it cannot be repeated, since then something random is out of reach."""
+def reference(probe: Probe, name: str) -> list[Moment]:
+    """An undisturbed reference; BadInput if it cannot be repeated, since then some randomness is not controlled."""
     before = global_generators()
-    first, _ = stage.play()
+    first, _ = probe.play()
     if global_generators() != before:
         raise BadInput(
             f"{name} draws from a global random generator, so that its steps cannot be controlled: "
             "let it draw from self.np_random"
         )
-    again, _ = stage.play()
+    again, _ = probe.play()
     for one, two in zip(first, again, strict=False):
         if not same(one.result, two.result):
             raise BadInput(
-                f"{name} answers differently when everything is repeated (episode {one.episode}, step {one.time}, "
-                f"action {one.action}: {_told(one.result)} and then {_told(two.result)}): something that is neither "
-                "its state nor its generator decides"
+                f"{name} is not reproducible (episode {one.episode}, step {one.time}, action {one.action}: "
+                f"{_shown(one.result)} and then {_shown(two.result)}): its steps depend on something that is neither "
+                "its state nor its generator"
             )
     return first
 
 
-def verify(stage: Stage, way: Way, moments: Sequence[Moment], constants: FixedAttributes) -> list[tuple[Any, Any]]:
-    """The captured states of the reference, many of them restored and compared; raises Unfaithful.
+def verify(probe: Probe, way: Way, moments: Sequence[Moment], constants: FixedAttributes) -> list[tuple[Any, Any]]:
+    """The captured states of the reference, a sample of which is restored and compared; raises Unfaithful.
 
-    Copies must go on as the reference does, to the bit.  A user's functions may restore up to rounding, as MuJoCo's
-    ``set_state`` does; where that differs from one time to the next, states have no identity.
+    Copies must continue exactly like the reference.  A user's functions may restore up to rounding, as MuJoCo's
+    ``set_state`` does; if the rounding varies between restores, states have no identity.
     """
     slack = ROUNDING if isinstance(way, Functions) else 0.0
     try:
-        played, captured = stage.play(way, constants)
+        played, captured = probe.play(way, constants)
         for expected, found in zip(moments, played, strict=True):
             _compare(expected, found.result, 0.0, "capturing its state disturbs it")
-        for start in np.random.default_rng([stage.seed, 1]).permutation(len(moments))[:RESTORED].tolist():
-            first, again = (_once(stage, way, moments[start], captured[start][0], slack) for _ in range(2))
+        for start in np.random.default_rng([probe.seed, 1]).permutation(len(moments))[:RESTORED].tolist():
+            first, again = (_once(probe, way, moments[start], captured[start][0], slack) for _ in range(2))
             if isinstance(way, Functions):
                 way.exact &= same(first, again)
             elif not same(first, again):
-                raise Unfaithful(f"restored twice at step {moments[start].time}, it goes on in two ways")
+                raise Unfaithful(f"restored twice at step {moments[start].time}, it continues in two ways")
             if not isinstance(way, Functions):
-                _follow(stage, way, moments, captured, start)
+                _follow(probe, way, moments, captured, start)
     except Unfaithful:
         raise
     except Exception as error:
@@ -179,50 +179,50 @@ def verify(stage: Stage, way: Way, moments: Sequence[Moment], constants: FixedAt
     return captured
 
 
-def resampled(stage: Stage, way: Way, moments: Sequence[Moment], captured: Sequence[tuple[Any, Any]]) -> str | None:
-    """What a step gives, and what with other random numbers, where that differs at a moment of the reference."""
+def resampled(probe: Probe, way: Way, moments: Sequence[Moment], captured: Sequence[tuple[Any, Any]]) -> str | None:
+    """A sentence on a step of the reference that differs with other random numbers; None if none does."""
     for moment, (value, _) in zip(moments, captured, strict=True):
         for other in range(1, RESAMPLED + 1):
-            env = way.restore(stage.env, value)
-            found = stage.step(env, moment.episode + other * EPISODES, moment.time, moment.action)
+            env = way.restore(probe.env, value)
+            found = probe.step(env, moment.episode + other * EPISODES, moment.time, moment.action)
             if not same(found, moment.result):
                 return (
                     f"step {moment.time} of episode {moment.episode} with action {moment.action} gave "
-                    f"{_told(moment.result)}, and with other random numbers {_told(found)}"
+                    f"{_shown(moment.result)}, and with other random numbers {_shown(found)}"
                 )
     return None
 
 
-def _once(stage: Stage, way: Way, moment: Moment, value: Any, slack: float) -> Any:
-    """The result of one step from a restored state, and the identity of the state that follows."""
-    env = way.restore(stage.env, value)
-    result = stage.step(env, moment.episode, moment.time, moment.action)
+def _once(probe: Probe, way: Way, moment: Moment, value: Any, slack: float) -> Any:
+    """The result of one step from a restored state, and the identity of the next state."""
+    env = way.restore(probe.env, value)
+    result = probe.step(env, moment.episode, moment.time, moment.action)
     _compare(moment, result, slack, "restored")
     return result, None if result[2] or result[3] else way.capture(env)[1]
 
 
-def _follow(stage: Stage, way: Way, moments: Sequence[Moment], captured: Sequence[tuple[Any, Any]], start: int) -> None:
-    """Several steps after one restore, and the states on the way."""
-    env = way.restore(stage.env, captured[start][0])
+def _follow(probe: Probe, way: Way, moments: Sequence[Moment], captured: Sequence[tuple[Any, Any]], start: int) -> None:
+    """Compare several steps after one restore, and the states in between."""
+    env = way.restore(probe.env, captured[start][0])
     for ahead in range(start, min(start + AHEAD, len(moments))):
         moment = moments[ahead]
         if moment.episode != moments[start].episode:
             break
         if captured[ahead][1] is not None and way.capture(env)[1] != captured[ahead][1]:
             raise Unfaithful(f"restored at step {moments[start].time}, it is in another state at step {moment.time}")
-        _compare(moment, stage.step(env, moment.episode, moment.time, moment.action), 0.0, "restored")
+        _compare(moment, probe.step(env, moment.episode, moment.time, moment.action), 0.0, "restored")
 
 
 def _compare(moment: Moment, found: tuple[Any, float, bool, bool], slack: float, how: str) -> None:
     if not same(moment.result, found, slack):
         raise Unfaithful(
-            f"{how}: step {moment.time} of episode {moment.episode} with action {moment.action} gave {_told(found)} "
-            f"instead of {_told(moment.result)}"
+            f"{how}: step {moment.time} of episode {moment.episode} with action {moment.action} gave {_shown(found)} "
+            f"instead of {_shown(moment.result)}"
         )
 
 
 def same(one: Any, two: Any, slack: float = 0.0) -> bool:
-    """Equal to the bit, NaN included; or within ``slack``, relative to 1 + the size."""
+    """Whether two results are equal, with NaN equal to itself, or differ by at most ``slack`` (1 + size)."""
     if isinstance(one, dict):
         return isinstance(two, dict) and one.keys() == two.keys() and all(same(one[k], two[k], slack) for k in one)
     if isinstance(one, tuple | list):
@@ -237,7 +237,7 @@ def same(one: Any, two: Any, slack: float = 0.0) -> bool:
     return bool(one == two)
 
 
-def _told(result: tuple[Any, float, bool, bool]) -> str:
+def _shown(result: tuple[Any, float, bool, bool]) -> str:
     observation, reward, terminated, truncated = result
     if isinstance(observation, np.ndarray):
         observation = np.array2string(observation.ravel(), precision=6, threshold=8, max_line_width=10_000)

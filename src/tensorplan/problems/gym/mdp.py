@@ -1,4 +1,4 @@
-"""A Gymnasium environment as a simulator with local access; what :func:`tensorplan.from_gym` opens."""
+"""A Gymnasium environment as a simulator, and how :func:`tensorplan.from_gym` makes one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from gymnasium import wrappers
 from tensorplan.core import END, Array, State
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import suggestion, whole
-from tensorplan.features.frame import Frame
-from tensorplan.problems.gym.faithful import Moment, Stage, Unfaithful, reference, resampled, same, verify
+from tensorplan.problems.gym.faithful import Moment, Probe, Unfaithful, reference, resampled, same, verify
 from tensorplan.problems.gym.restore import (
     FORBIDDEN,
     Attributes,
@@ -34,6 +33,7 @@ from tensorplan.problems.gym.restore import (
 from tensorplan.problems.gym.spaces import (
     Clipping,
     ObservationPoints,
+    Viewed,
     bounded,
     framed,
     numbered_actions,
@@ -49,7 +49,7 @@ NEUTRAL = (
     *("TimeLimit", "OrderEnforcing", "PassiveEnvChecker"),
     *("RecordEpisodeStatistics", "RecordVideo", "HumanRendering"),
 )
-"""Wrappers that change neither dynamics nor rewards nor observations; the time limit becomes the horizon."""
+"""Wrappers that do not change dynamics, rewards or observations; the time limit becomes the horizon."""
 
 KNOWN_REWARDS = {
     "CartPoleEnv": (0.0, 1.0),
@@ -57,19 +57,19 @@ KNOWN_REWARDS = {
     "AcrobotEnv": (-1.0, 0.0),
     "BlackjackEnv": (-1.0, 1.5),
 }
-"""The ranges of rewards of Gymnasium's environments that have no table."""
+"""The reward ranges of Gymnasium's environments without a table."""
 
 KNOWN_RANGES = {"CartPoleEnv": {1: (-6.0, 6.0), 3: (-4.0, 4.0)}}
-"""Of observations where Gymnasium's spaces have no end; a search for the fastest CartPole found 5.1 and 3.6."""
+"""Ranges of unbounded coordinates of Gymnasium's spaces; a search for the fastest CartPole found 5.1 and 3.6."""
 
 PAIRS = 2000
-"""Pairs of a table that are compared with steps of the environment."""
+"""Most pairs of a table compared with steps of the environment."""
 
 Captured = Held | Nameless
 
 
-class GymMDP:
-    """An environment that is put into the state of each query."""
+class GymMDP(Viewed):
+    """An environment that is restored to the state of each query."""
 
     return_range: tuple[float, float] | None = None
     """See :class:`tensorplan.core.MDP`."""
@@ -103,7 +103,7 @@ class GymMDP:
         self._simple = not self._randomness.elsewhere
 
     def start(self, rng: np.random.Generator) -> Captured:
-        """A reset."""
+        """The state after a reset."""
         self._randomness.set(self._env, rng)
         observation, _ = self._env.reset()
         return self._held(self._env, observation)
@@ -112,7 +112,7 @@ class GymMDP:
         """One step of the environment from a captured state; the end of an episode, truncated or not, is END."""
         env = self.way.restore(self._env, state.value)
         chance: Any = FORBIDDEN if self._guarded else rng
-        if self._simple and env is self._env:  # the common case, without two calls
+        if self._simple and env is self._env:  # the common case, inlined for speed
             self._bare._np_random = chance
         else:
             self._randomness.set(env, chance)
@@ -128,49 +128,39 @@ class GymMDP:
     # ----------------------------------------------------------------- as an environment
 
     def capture(self, env: Any, observation: Any = None) -> Captured:
-        """The state that an environment of this kind is in, which is left alone.
+        """The current state of an environment of this kind, which is not changed.
 
-        ``observation``: what it showed last; needed unless the environment can be asked for it again.
+        ``observation``: its last observation; required unless the environment can return it again.
         """
         bare = stripped(env)[0]
         if observation is None:
             if self._look is None:
-                raise BadInput(f"{env} cannot be asked what it showed last: hand over the observation as well")
+                raise BadInput(f"{env} cannot return its last observation: pass the observation as well")
             observation = self._look(bare)
         return self._held(bare, observation)
 
     def changed(self, env: Any, fresh: bool) -> str | None:
-        """What of an environment is not as it was when this was made, such as its gravity; None where nothing is.
+        """The name of an attribute that changed since this object was made, such as gravity; None if there is none.
 
-        ``fresh``: whether it was just reset.  Elsewhere only what is known to be a constant is looked at: other
-        attributes may change in an episode, though they were not seen to.
+        ``fresh``: whether the environment was just reset.  If not, only known constants are checked: other attributes
+        may change within an episode, even if they did not in the reference.
         """
         return self.constants.changed(env) if fresh or self.constants.sure else None
 
     def observation(self, state: Captured) -> Any:
-        """What the environment shows."""
+        """The observation in a state."""
         return state.observation
 
     def point(self, state: Captured) -> Array:
         """The observation as a point for feature maps, (n,)."""
         return self.view.point(state.observation)
 
-    @property
-    def clipped(self) -> int:
-        """How often ``point`` moved one into the frame, where that was asked for."""
-        return int(getattr(self.view.point, "clipped", 0))
-
-    @property
-    def frame(self) -> Frame:
-        """Where the points lie."""
-        return self.view.frame(self.horizon)
-
 
 # ------------------------------------------------------------------------------------------ opening
 
 
 class Opened:
-    """An environment of our own, without wrappers that are not needed, and what is known of it."""
+    """A private copy of an environment, without neutral wrappers, and what is known about it."""
 
     def __init__(self, env: Any, options: dict[str, Any], frame: Any = None, clip: bool = False) -> None:
         made = _make(env, options)
@@ -180,12 +170,12 @@ class Opened:
         self.name: str = spec.id if spec is not None else type(made.unwrapped).__name__
         self.actions = numbered_actions(self.env.action_space, self.name)
         self.view = view(self.env.observation_space, self.name)
-        self.stage: Stage | None = None
+        self.probe: Probe | None = None
 
     @property
     def probed(self) -> int:
-        """How many steps it took to try the environment out."""
-        return 0 if self.stage is None else self.stage.steps
+        """The number of steps used to probe the environment."""
+        return 0 if self.probe is None else self.probe.steps
 
     def mdp(
         self,
@@ -197,11 +187,11 @@ class Opened:
         functions: tuple[Callable[[Any], Any], Callable[[Any, Any], Any]] | None,
         seed: int,
     ) -> GymMDP | GymTable:
-        """The simulator, by the fastest way that proved faithful."""
+        """The simulator, by the fastest way of restoring that is faithful."""
         steps = self._horizon(horizon)
-        stage = self.stage = Stage(self.env, self.actions, seed)
-        moments = reference(stage, self.name)
-        table = None if functions or restore not in ("auto", "table") else self._table(stage, steps)
+        probe = self.probe = Probe(self.env, self.actions, seed)
+        moments = reference(probe, self.name)
+        table = None if functions or restore not in ("auto", "table") else self._table(probe, steps)
         if table is not None:
             if deterministic and not (table.deterministic_transitions and table.deterministic_rewards):
                 raise BadInput(f"{self.name} is not deterministic: its transition table has several outcomes")
@@ -212,8 +202,8 @@ class Opened:
             return table
         if restore == "table":
             raise BadInput(f"{self.name} has no transition table (env.P, env.s) that its steps follow")
-        way, constants, captured = self._way(stage, moments, restore, functions)
-        self._warn_where_states_look_alike(moments, [key for _, key in captured])
+        way, constants, captured = self._way(probe, moments, restore, functions)
+        self._warn_if_partially_observed(moments, [key for _, key in captured])
         points = [self.view.point(moment.observation) for moment in moments]
         return GymMDP(
             self.env,
@@ -222,14 +212,14 @@ class Opened:
             self._framed(bounded(self._known_ends(), points)),
             steps,
             self._reward_range(reward_range, moments),
-            self._deterministic(deterministic, stage, way, moments, captured),
-            not stage.drew,
-            self._look(stage, moments),
+            self._deterministic(deterministic, probe, way, moments, captured),
+            not probe.drew,
+            self._look(probe, moments),
             constants,
         )
 
     def _known_ends(self) -> ObservationPoints:
-        """The view, with what is known of spaces without an end."""
+        """The view, with known ranges for unbounded coordinates."""
         bare = self.env.unwrapped
         if not type(bare).__module__.startswith(OWN) or self.env.observation_space != bare.observation_space:
             return self.view
@@ -239,7 +229,7 @@ class Opened:
         return replace(self.view, low=tuple(low), high=tuple(high))
 
     def _framed(self, found: ObservationPoints) -> ObservationPoints:
-        """The view with the frame that the user gave; points outside are moved into it where the user says so."""
+        """The view with the user's frame, and with clipping if requested."""
         if self.frame is not None:
             found = framed(found, self.frame, self.name)
         return replace(found, point=Clipping(found)) if self.clip else found
@@ -254,26 +244,26 @@ class Opened:
             raise BadInput(f"horizon={steps} is longer than the time limit of {self.name}, {self.limit} steps")
         return steps
 
-    def _table(self, stage: Stage, horizon: int | None) -> GymTable | None:
-        """The table, where there is one, nothing is wrapped around it, and steps follow it."""
+    def _table(self, probe: Probe, horizon: int | None) -> GymTable | None:
+        """The table, if the environment has one, is not wrapped, and its steps follow the table; else None."""
         env = self.env
         if env is not env.unwrapped or not has_table(env) or getattr(env, "fickle_passenger", False):
             return None
         table = GymTable(env, horizon, self._framed(table_view(env, len(env.P))))
-        pairs = np.random.default_rng([stage.seed, 2]).permutation(len(env.P) * table.actions)[:PAIRS]
+        pairs = np.random.default_rng([probe.seed, 2]).permutation(len(env.P) * table.actions)[:PAIRS]
         for number, pair in enumerate(pairs.tolist()):
             state, action = divmod(pair, table.actions)
             env.s = state
-            observation, reward, terminated, truncated = stage.step(env, 0, number, action)
-            expected = table.step(state, action, stage.generator(0, number + 1))
+            observation, reward, terminated, truncated = probe.step(env, 0, number, action)
+            expected = table.step(state, action, probe.generator(0, number + 1))
             if expected != (reward, END if terminated or truncated else observation):
                 return None
         return table
 
     def _way(
-        self, stage: Stage, moments: Sequence[Moment], restore: str, functions: Any
+        self, probe: Probe, moments: Sequence[Moment], restore: str, functions: Any
     ) -> tuple[Way, FixedAttributes, list[Any]]:
-        """The first way that proves faithful, what stayed as it was meanwhile, and what it captured."""
+        """The first faithful way to restore states, the attributes that stayed constant, and the captured states."""
         attributes = Known(self.env) if Known.fits(self.env) else Attributes()
         ways: list[Way] = [Functions(*functions)] if functions else [attributes, Deepcopy()]
         reasons = []
@@ -281,36 +271,36 @@ class Opened:
             if restore in ("auto", way.name) or functions:
                 try:
                     constants = FixedAttributes(self.env)
-                    return way, constants, verify(stage, way, moments, constants)
+                    return way, constants, verify(probe, way, moments, constants)
                 except Unfaithful as reason:
                     reasons.append(f"{way.name}: {str(reason)[:300]}")
         hint = "" if functions else "; give get_state(env) and set_state(env, state)"
         raise BadInput(f"{self.name} cannot be restored ({'; '.join(reasons)}){hint}")
 
     def _deterministic(
-        self, given: bool | None, stage: Stage, way: Way, moments: Sequence[Moment], captured: Sequence[Any]
+        self, given: bool | None, probe: Probe, way: Way, moments: Sequence[Moment], captured: Sequence[Any]
     ) -> bool:
-        """Whether nothing is random: as given, where that can be, or as far as random episodes could tell."""
+        """Whether the environment is deterministic: as given, unless refuted, or as observed in random episodes."""
         rounded = isinstance(way, Functions) and not way.exact
         if rounded:
             warnings.warn(
-                f"set_state restores {self.name} up to rounding only, so that steps from one state are not quite the "
-                "same each time: restore all that the next step depends on (of MuJoCo, mjSTATE_INTEGRATION)",
+                f"set_state restores {self.name} up to rounding only, so that steps from one state vary slightly: "
+                "restore all that the next step depends on (of MuJoCo, mjSTATE_INTEGRATION)",
                 stacklevel=4,
             )
         if given is None:
-            return not (stage.drew or stage.randomness.seeded or rounded)
+            return not (probe.drew or probe.randomness.seeded or rounded)
         if given and rounded:
             raise BadInput(f"{self.name} is not deterministic: it is restored up to rounding only")
-        if given and stage.drew and (difference := resampled(stage, way, moments, captured)):
+        if given and probe.drew and (difference := resampled(probe, way, moments, captured)):
             raise BadInput(f"{self.name} is not deterministic: {difference}")
         return bool(given)
 
-    def _look(self, stage: Stage, moments: Sequence[Moment]) -> Callable[[Any], Any] | None:
-        """How to ask the environment what it showed last, where one of the usual ways agrees with the reference."""
+    def _look(self, probe: Probe, moments: Sequence[Moment]) -> Callable[[Any], Any] | None:
+        """A function that returns the last observation, if a common one agrees with the reference; else None."""
         for look in (_get_obs, _get_ob, _state):
             try:
-                if all(same(look(self.env), moment.observation) for moment in stage.replay(moments)):
+                if all(same(look(self.env), moment.observation) for moment in probe.replay(moments)):
                     return look
             except (AttributeError, TypeError, ValueError):
                 continue
@@ -332,7 +322,7 @@ class Opened:
             f"random episodes saw {min(rewards):g} to {max(rewards):g} (reward_range='probe' takes that)"
         )
 
-    def _warn_where_states_look_alike(self, moments: Sequence[Moment], keys: Sequence[Any]) -> None:
+    def _warn_if_partially_observed(self, moments: Sequence[Moment], keys: Sequence[Any]) -> None:
         first: dict[bytes, Any] = {}
         for moment, key in zip(moments, keys, strict=True):
             if key is None:
@@ -354,7 +344,7 @@ def stripped(env: Any) -> tuple[Any, int | None]:
         if isinstance(layer, wrappers.Autoreset):
             raise BadInput(f"{env} resets itself at the end of an episode (Autoreset), which hides the end: unwrap it")
     kept = [layer for layer in stack if type(layer).__name__ not in NEUTRAL or layer is env.unwrapped]
-    if len(kept) < len(stack) and len(kept) > 1:  # what is left is linked anew, in copies of the wrappers
+    if len(kept) < len(stack) and len(kept) > 1:  # relink the remaining layers, in copies of the wrappers
         relinked = [copy.copy(layer) for layer in kept[:-1]]
         for layer, inner in zip(relinked, [*relinked[1:], kept[-1]], strict=True):
             layer.env = inner
@@ -363,7 +353,7 @@ def stripped(env: Any) -> tuple[Any, int | None]:
 
 
 def _make(env: Any, options: dict[str, Any]) -> Any:
-    """An environment of our own."""
+    """A private environment."""
     if isinstance(env, str):
         return _by_id(env, options)
     if options:
@@ -377,7 +367,7 @@ def _make(env: Any, options: dict[str, Any]) -> Any:
     except Exception as error:
         raise BadInput(f"the function that makes the environment raised {type(error).__name__}: {error}") from error
     if not isinstance(made, gymnasium.Env):
-        raise BadInput(f"the function must give a gymnasium.Env, got {type(made).__name__}")
+        raise BadInput(f"the function must return a gymnasium.Env, got {type(made).__name__}")
     return made
 
 
@@ -386,14 +376,14 @@ def _by_id(name: str, options: dict[str, Any]) -> Any:
         raise BadInput(f"Gymnasium has no environment {name!r}; {suggestion(name, gymnasium.registry)}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of versions that are out of date
+            warnings.simplefilter("ignore")  # about outdated versions
             return gymnasium.make(name, **options)
     except Exception as error:
         raise BadInput(f"gymnasium.make({name!r}) failed: {str(error).splitlines()[0]}") from error
 
 
 def _copied(env: Any) -> Any:
-    """A copy: what EzPickle copies is made anew from its arguments, which the spec does as well."""
+    """A copy; EzPickle environments are made again from the spec, since copying them would do the same."""
     try:
         if env.spec is not None and isinstance(env.unwrapped, gymnasium.utils.EzPickle):
             return gymnasium.make(env.spec)

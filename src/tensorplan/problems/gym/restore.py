@@ -1,9 +1,9 @@
-"""Ways to capture the state of a Gymnasium environment and to put it back.
+"""Ways to capture and restore the state of a Gymnasium environment.
 
-* :class:`Attributes`: copies of what the environment and its wrappers keep in their attributes; spaces, the spec and
-  random generators stay.  The copies are cheap where they are plain data, and make states comparable.
+* :class:`Attributes`: copies of the attributes of the environment and its wrappers, except for spaces, the spec and
+  random generators.  The copies are cheap if they are plain data, and make states comparable.
 * :class:`Deepcopy`: a copy of the whole environment.
-* :class:`Functions`: two functions of the user's, for what lives outside of Python (MuJoCo, ALE).
+* :class:`Functions`: two functions of the user, for state outside of Python (MuJoCo, ALE).
 
 None of them is trusted: :mod:`tensorplan.problems.gym.faithful` compares each with an undisturbed environment.
 """
@@ -20,44 +20,47 @@ import gymnasium
 import numpy as np
 
 ATOMS = (type(None), bool, int, float, complex, str, bytes, np.bool_, np.number, range)
+"""Immutable types, with their subclasses."""
 PLAIN = frozenset({type(None), bool, int, float, str, bytes, np.float64, np.float32, np.int64, np.int32, np.bool_})
-"""Types of values that are neither copied nor frozen."""
+"""Exact types that need neither copying nor freezing; a set lookup is faster than isinstance."""
 FIXED = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 STAYING = GENERATORS + FIXED
+"""Types of values that are not part of a state."""
 COPIED = frozenset({np.ndarray, list})
-"""The mutable ones among the attributes that are known; their entries are numbers."""
+"""The mutable types among the known attributes; their entries are numbers."""
 SKIPPED = ("env", "spec", "_np_random", "_np_random_seed", "_cached_spec", "render_mode", "metadata")
+"""Attributes of environments and wrappers that are not part of a state."""
 KNOWN = {
     "gymnasium.envs.toy_text": ("s", "fickle_step", "player", "dealer"),
     "gymnasium.envs.classic_control": ("state", "steps_beyond_terminated"),
 }
-"""All attributes that change the future in Gymnasium's own environments: the others are tables, constants, pictures."""
+"""The attributes that make up the state in Gymnasium's own environments; others are tables, constants, pictures."""
 
 OPAQUE = object()
-"""What stands for something that is no plain data."""
+"""Replaces a value that is not plain data."""
 
 DRAWN = ("taxi_orientation", "lastaction", "isopen")
-"""Attributes of Gymnasium's own environments that rendering changes, or that only pictures show."""
+"""Attributes of Gymnasium's own environments that only concern rendering."""
 
 DEPTH = 4
-"""How many objects deep random generators are looked for."""
+"""The depth of nested objects that are searched for random generators."""
 
 
 class Held(tuple[Any, ...]):
-    """A captured state; as a tuple it is its own identity, so that states are told apart at the speed of tuples."""
+    """A captured state that is a tuple of its identity, so that comparing states is as fast as comparing tuples."""
 
     value: Any
-    """What it takes to restore it."""
+    """The value to restore it from."""
     observation: Any
-    """What the environment showed there."""
+    """The observation in this state."""
 
     def __repr__(self) -> str:
         return f"<{self.observation}>"
 
 
 class Nameless:
-    """A captured state without an identity: no other is equal to it."""
+    """A captured state without an identity: it equals no other."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -69,7 +72,7 @@ class Nameless:
 
 
 def hold(value: Any, observation: Any, key: tuple[Any, ...] | None) -> Held | Nameless:
-    """The captured state."""
+    """The captured state, with an identity if there is a key."""
     state = Nameless() if key is None else Held(key)
     state.value = value
     state.observation = observation.copy() if type(observation) is np.ndarray else observation
@@ -77,19 +80,19 @@ def hold(value: Any, observation: Any, key: tuple[Any, ...] | None) -> Held | Na
 
 
 class Way(Protocol):
-    """How states are captured and restored."""
+    """A way to capture and restore states."""
 
     name: str
 
     def capture(self, env: Any) -> tuple[Any, tuple[Any, ...] | None]:
-        """What it takes to restore the state that an environment is in, and its identity or None."""
+        """The value to restore the current state from, and its identity or None."""
 
     def restore(self, env: Any, value: Any) -> Any:
-        """The environment in that state: the one given, or another."""
+        """The environment in that state: the given one, or another."""
 
 
 def layers(env: Any) -> list[Any]:
-    """The environment and what it wraps, outermost first."""
+    """The wrappers of an environment and the environment itself, outermost first."""
     innermost = env.unwrapped
     if innermost is env:
         return [env]
@@ -103,7 +106,7 @@ def layers(env: Any) -> list[Any]:
 
 
 class Attributes:
-    """Copies of the attributes; see the module."""
+    """Copies of the attributes of all layers."""
 
     name = "attributes"
 
@@ -111,7 +114,7 @@ class Attributes:
         self._known: dict[type, tuple[int, Any, list[str]]] = {}
 
     def capture(self, env: Any) -> tuple[Any, tuple[Any, ...] | None]:
-        """Copies of the attributes of all layers, and the same as a key where they are plain data."""
+        """Copies of the attributes of all layers, and a key made of them if they are plain data."""
         value, key = [], []
         memo: dict[int, Any] = {}
         for layer in layers(env):
@@ -126,7 +129,7 @@ class Attributes:
             return value, None
 
     def restore(self, env: Any, value: Any) -> Any:
-        """The same environment, its attributes set to copies of what was captured."""
+        """The same environment, with its attributes set to copies of the captured ones."""
         memo: dict[int, Any] = {}
         for layer, (names, part) in zip(layers(env), value, strict=True):
             own = layer.__dict__
@@ -139,7 +142,7 @@ class Attributes:
         return env
 
     def _names(self, layer: Any, own: dict[str, Any]) -> list[str]:
-        """The attributes of a layer that may be part of its state; looked for again when the attributes are others."""
+        """The attributes of a layer that may be part of its state, cached until its set of attributes changes."""
         count, keys, names = self._known.get(type(layer), (-1, None, []))
         if count != len(own) or (keys is not None and own.keys() != keys):
             names, complete = _names(layer)
@@ -148,7 +151,7 @@ class Attributes:
 
 
 class Known:
-    """The attributes that are known to be the state, of one of Gymnasium's own environments without wrappers."""
+    """The known state attributes of one of Gymnasium's own environments, without wrappers."""
 
     name = "attributes"
 
@@ -157,19 +160,19 @@ class Known:
 
     @staticmethod
     def fits(env: Any) -> bool:
-        """Whether it is such an environment."""
+        """Whether this applies to an environment."""
         return env is env.unwrapped and _names(env)[1]
 
     def capture(self, env: Any) -> tuple[Any, tuple[Any, ...] | None]:
-        """Copies of the attributes, and the same as a key."""
+        """Copies of the attributes, and a key made of them."""
         own = env.__dict__
         value = [x.copy() if type(x) in COPIED else x for x in [own[name] for name in self.names]]
         return value, tuple([x if type(x) in PLAIN else _freeze(x) for x in value])
 
     def restore(self, env: Any, value: Any) -> Any:
-        """The same environment, its attributes set to copies of what was captured."""
+        """The same environment, with its attributes set to copies of the captured ones."""
         own = env.__dict__
-        for name, x in zip(self.names, value):  # noqa: B905  # on the way of every query
+        for name, x in zip(self.names, value):  # noqa: B905  # in the inner loop of every query
             own[name] = x.copy() if type(x) in COPIED else x
         return env
 
@@ -180,26 +183,26 @@ class Deepcopy:
     name = "deepcopy"
 
     def capture(self, env: Any) -> tuple[Any, tuple[Any, ...] | None]:
-        """A copy."""
+        """A copy of the environment."""
         return copy.deepcopy(env), None
 
     def restore(self, env: Any, value: Any) -> Any:
-        """A copy of the copy, since the next step changes it."""
+        """A copy of the captured copy, since the next step changes it."""
         return copy.deepcopy(value)
 
 
 class Functions:
-    """``get_state(env)`` and ``set_state(env, state)``, as the user gave them."""
+    """The user's ``get_state(env)`` and ``set_state(env, state)``."""
 
     name = "functions"
 
     def __init__(self, get_state: Callable[[Any], Any], set_state: Callable[[Any, Any], Any]) -> None:
         self.get_state, self.set_state = get_state, set_state
         self.exact = True
-        """Whether they restore to the bit; if not, states have no identity."""
+        """Whether they restore exactly; if not, states have no identity."""
 
     def capture(self, env: Any) -> tuple[Any, tuple[Any, ...] | None]:
-        """What ``get_state`` gives, and the same as a key where it is plain data."""
+        """The value of ``get_state``, and a key made of it if it is plain data."""
         value = self.get_state(env)
         try:
             return value, (_freeze(value),) if self.exact else None
@@ -213,7 +216,7 @@ class Functions:
 
 
 def _names(layer: Any) -> tuple[list[str], bool]:
-    """The attributes of a layer that may be part of its state, and whether these are known to be all for good."""
+    """The attributes of a layer that may be part of its state, and whether this list is known to be complete."""
     own = vars(layer)
     for package, known in KNOWN.items():
         if type(layer).__module__.startswith(package):
@@ -222,14 +225,14 @@ def _names(layer: Any) -> tuple[list[str], bool]:
 
 
 def _stays(x: Any) -> bool:
-    """Whether a value is left alone: generators, spaces, functions, classes and modules."""
+    """Whether a value is not part of a state: generators, spaces, functions, classes and modules."""
     return isinstance(x, STAYING) or type(x).__module__.startswith("gymnasium.spaces")
 
 
 def _copy(x: Any, memo: dict[int, Any], env: Any) -> Any:
-    """A copy that shares no mutable part; one object stays one object, and the environment itself is not copied.
+    """A deep copy that preserves shared references and does not copy the environment itself.
 
-    ``memo``: what was copied already, by the identity of the original, as ``copy.deepcopy`` keeps it.
+    ``memo``: the copies so far by the id of the original, as in ``copy.deepcopy``.
     """
     if id(x) in memo:
         return memo[id(x)]
@@ -253,46 +256,46 @@ def _copy(x: Any, memo: dict[int, Any], env: Any) -> Any:
 
 
 class FixedAttributes:
-    """The plain attributes that steps and resets do not change: gravity, masses, a map."""
+    """The plain attributes that steps and resets do not change, such as gravity, masses or a map."""
 
     def __init__(self, env: Any) -> None:
         names, self.sure = _names(env.unwrapped)
-        """Whether it is known what changes; else these are attributes that were not seen to change."""
+        """Whether the changing attributes are known; if not, constants are those that were not seen to change."""
         self._varying = {*SKIPPED, *DRAWN, *(names if self.sure else ())}
         self._kind = type(env.unwrapped)
         self._values = self._read(env)
 
     def settle(self, env: Any) -> None:
-        """Leave out what is not as it was: only steps and resets were made in between."""
+        """Drop the attributes that changed since construction, by steps and resets only."""
         now = self._read(env)
         for name in [name for name, value in self._values.items() if name not in now or now[name] != value]:
             del self._values[name]
             self._varying.add(name)
 
     def renew(self, env: Any) -> None:
-        """Take the attributes as they are now."""
+        """Replace the stored values by the current ones."""
         self._values |= self._read(env)
 
     def changed(self, env: Any) -> str | None:
-        """The name of one that is not as it was; None where all are, or where it is an environment of another kind."""
+        """The name of an attribute that changed; None if there is none, or for an environment of another class."""
         if type(env.unwrapped) is not self._kind:
             return None
         for name, now in self._read(env).items():
             before = self._values.get(name, OPAQUE)
-            if before is OPAQUE and hasattr(self._kind, name):  # it hides what the class has
+            if before is OPAQUE and hasattr(self._kind, name):  # it shadows an attribute of the class
                 before = _plain(getattr(self._kind, name))
             if before is not OPAQUE and before != now:
                 return name
         return None
 
     def _read(self, env: Any) -> dict[str, Any]:
-        """The plain attributes, frozen."""
+        """The plain attributes in comparable form."""
         own = {name: _plain(x) for name, x in vars(env.unwrapped).items() if name not in self._varying}
         return {name: x for name, x in own.items() if x is not OPAQUE}
 
 
 def _plain(x: Any) -> Any:
-    """Numbers, texts, arrays and containers of them as something that can be compared; else :data:`OPAQUE`."""
+    """Numbers, strings, arrays and containers of them in comparable form; else :data:`OPAQUE`."""
     try:
         return _freeze(x, plain=True)
     except (_Opaque, RecursionError):
@@ -300,11 +303,11 @@ def _plain(x: Any) -> Any:
 
 
 class _Opaque(Exception):
-    """Not plain data."""
+    """The value is not plain data."""
 
 
 def _freeze(x: Any, plain: bool = False) -> Any:
-    """Data as something hashable: equal exactly where the data are; with ``plain`` no functions and no objects."""
+    """Data in hashable form, equal iff the data are; with ``plain``, functions and objects raise ``_Opaque``."""
     if type(x) is np.ndarray and x.dtype.kind != "O":
         return (x.dtype.char, x.shape, x.tobytes())
     if isinstance(x, ATOMS):
@@ -319,7 +322,7 @@ def _freeze(x: Any, plain: bool = False) -> Any:
         raise _Opaque
     if isinstance(x, FIXED):
         return x
-    if isinstance(x, gymnasium.Env):  # parts may know the environment that they are part of
+    if isinstance(x, gymnasium.Env):  # parts may refer to their environment
         return "env"
     own = getattr(x, "__dict__", None)
     if own is None or _stays(x) or hasattr(type(x), "__slots__") or not _in_python(type(x)):
@@ -328,7 +331,7 @@ def _freeze(x: Any, plain: bool = False) -> Any:
 
 
 def _in_python(kind: type) -> bool:
-    """Whether objects of a class keep all they know in their attributes: no base is built in or compiled."""
+    """Whether objects of a class keep all their data in attributes: no base class is built in or compiled."""
     heap_type = 1 << 9  # Py_TPFLAGS_HEAPTYPE
     return all(base is object or base.__flags__ & heap_type for base in kind.__mro__)
 
@@ -337,15 +340,15 @@ def _in_python(kind: type) -> bool:
 
 
 class Forbidden:
-    """What takes the place of a generator where no step has ever drawn from it: a draw is an error."""
+    """Replaces the generator of an environment that never drew from it: a draw is an error."""
 
     def __deepcopy__(self, memo: Any) -> Forbidden:
         return self
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(
-            "this step draws a random number, and no step did when the environment was tried out: "
-            "say from_gym(..., deterministic=False)"
+            "this step draws a random number, but no step did when the environment was probed: "
+            "use from_gym(..., deterministic=False)"
         )
 
 
@@ -353,7 +356,7 @@ FORBIDDEN = Forbidden()
 
 
 class Randomness:
-    """Where an environment keeps its random generators, and how they are set."""
+    """The random generators of an environment, found and replaced."""
 
     def __init__(self, env: Any) -> None:
         self.elsewhere = [
@@ -361,10 +364,10 @@ class Randomness:
         ]
         """(layer, attribute path) of generators other than Gymnasium's own."""
         self.seeded = any(not isinstance(self._at(env, place), np.random.Generator) for place in self.elsewhere)
-        """Whether some are of another kind, and are made anew for each step."""
+        """Whether some are not NumPy generators, and are created again for each step."""
 
     def set(self, env: Any, rng: Any) -> None:
-        """Let all random numbers of the environment come from ``rng``."""
+        """Make all random numbers of the environment come from ``rng``."""
         env.unwrapped._np_random = rng
         if self.elsewhere:
             for depth, path in self.elsewhere:
@@ -380,7 +383,7 @@ class Randomness:
 
 
 def _like(old: Any, rng: Any) -> Any:
-    """A generator of the same kind that ``rng`` determines."""
+    """A generator of the same type as ``old``, seeded by ``rng``."""
     if isinstance(rng, Forbidden) or isinstance(old, np.random.Generator | Forbidden):
         return rng
     seed = int(rng.integers(2**32))

@@ -1,4 +1,4 @@
-"""Gymnasium's spaces as this package sees them: numbered actions, and observations as points of R^n."""
+"""Gymnasium's spaces: numbered actions, and observations as points of R^n."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ from tensorplan.core.errors import BadInput, shown
 from tensorplan.features.frame import SLACK, Frame
 
 MOST_ACTIONS = 100_000
-"""Actions that are numbered, where they are combinations."""
+"""Most combinations of actions, which are enumerated in a list."""
 
 ENDLESS = 1e9
-"""An end of a space that is further away is none: Gymnasium writes "no end" as a huge float as well."""
+"""Bounds beyond this count as infinite: Gymnasium also writes unbounded spaces with huge floats."""
 
 MARGIN = 1.0
-"""How much wider than what random play saw a frame is to either side, as a share of that: planners go further."""
+"""The margin of an estimated frame on either side, relative to the range in random play: planners go further."""
+
+NARROWEST = 1e-6
+"""The least width of an estimated range, so that a coordinate that was constant in random play has a margin."""
 
 
 def numbered_actions(space: Any, name: str) -> list[Any]:
-    """The environment's own actions, in the order of our numbers 0 .. A-1."""
+    """The actions of the environment, in the order of the numbers 0 .. A-1."""
     if isinstance(space, spaces.Discrete):
         return [int(space.start) + i for i in range(int(space.n))]
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         sizes = np.ravel(space.nvec if isinstance(space, spaces.MultiDiscrete) else [2] * int(np.prod(space.shape)))
         if float(np.prod(sizes.astype(float))) > MOST_ACTIONS:
-            raise BadInput(f"{name} has {np.prod(sizes.astype(float)):.3g} actions ({space}): too many to number")
+            raise BadInput(f"{name} has {np.prod(sizes.astype(float)):.3g} actions ({space}): too many to enumerate")
         return [np.array(one, dtype=space.dtype).reshape(space.shape) for one in itertools.product(*map(range, sizes))]
     kind = "continuous actions" if isinstance(space, spaces.Box) else "actions that cannot be numbered"
     raise BadInput(
@@ -42,24 +45,24 @@ def numbered_actions(space: Any, name: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class ObservationPoints:
-    """Observations as points: a function to R^n, and where its coordinates lie."""
+    """Observations as points: a function to R^n, and the ranges of its coordinates."""
 
     point: Callable[[Any], Array]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    """Infinite where the space has no end."""
+    """Infinite where the space is unbounded."""
     whole: bool
     names: tuple[str, ...] = ()
     guessed: tuple[int, ...] = ()
-    """Coordinates whose ends are a guess; see :class:`Frame`."""
+    """Coordinates whose ends are estimates (:class:`Frame`)."""
 
     def frame(self, horizon: int | None) -> Frame:
-        """The frame for feature maps; its coordinates must be bounded."""
+        """The frame for feature maps; all coordinates must be bounded."""
         return Frame(self.low, self.high, self.whole, self.names, horizon, self.guessed)
 
 
 class Clipping:
-    """Points moved into a frame, as the user asked for; ``clipped`` counts those that had to be."""
+    """Points clipped to a frame; ``clipped`` counts those that were outside."""
 
     def __init__(self, seen: ObservationPoints) -> None:
         self.inner = seen.point
@@ -71,12 +74,29 @@ class Clipping:
         """The nearest point of the frame."""
         point = self.inner(observation)
         moved: Array = np.minimum(np.maximum(point, self.low), self.high)
-        self.clipped += bool((abs(moved - point) > self.slack).any())  # less is rounding
+        self.clipped += bool((abs(moved - point) > self.slack).any())  # beyond rounding
         return moved
 
 
+class Viewed:
+    """The part of an MDP that feature maps use: the frame of its view, and the count of clipped points."""
+
+    view: ObservationPoints
+    horizon: int | None
+
+    @property
+    def clipped(self) -> int:
+        """How many points were moved into the frame, with ``outside="clip"``."""
+        return int(getattr(self.view.point, "clipped", 0))
+
+    @property
+    def frame(self) -> Frame:
+        """The frame of the points."""
+        return self.view.frame(self.horizon)
+
+
 def view(space: Any, name: str) -> ObservationPoints:
-    """Observations of a space as points: boxes flattened, tuples and dictionaries one after the other."""
+    """The view of a space: boxes are flattened, tuples and dictionaries concatenated."""
     if isinstance(space, spaces.Discrete):
         ends = (float(space.start),), (float(space.start + space.n - 1),)
         return ObservationPoints(lambda x: np.array([x], dtype=np.float64), *ends, True)
@@ -111,11 +131,11 @@ def _flat(x: Any) -> Array:
 
 
 def bounded(seen: ObservationPoints, points: Sequence[Array]) -> ObservationPoints:
-    """The view with ends where the space has none: those of the points, with a margin to either side."""
+    """The view with unbounded coordinates bounded by the range of the points plus a margin."""
     low, high = np.array(seen.low), np.array(seen.high)
     open_low, open_high = ~(low > -ENDLESS), ~(high < ENDLESS)
     least, most = np.min(points, axis=0), np.max(points, axis=0)
-    width = np.maximum(most - least, 1e-6)
+    width = np.maximum(most - least, NARROWEST)
     low = np.where(open_low, least - MARGIN * width, low)
     high = np.where(open_high, most + MARGIN * width, high)
     if seen.whole:
@@ -125,7 +145,7 @@ def bounded(seen: ObservationPoints, points: Sequence[Array]) -> ObservationPoin
 
 
 def framed(seen: ObservationPoints, frame: Any, name: str) -> ObservationPoints:
-    """The view with the ends that the user gave: a Frame, or (low, high)."""
+    """The view with the user's frame, given as a Frame or as (low, high)."""
     if not isinstance(frame, Frame):
         try:
             low, high = (_floats(np.ravel(end)) for end in frame)
@@ -139,7 +159,7 @@ def framed(seen: ObservationPoints, frame: Any, name: str) -> ObservationPoints:
 
 
 def table_view(env: Any, states: int) -> ObservationPoints:
-    """What the numbered states of the toy-text environments stand for: rows and columns; else the number itself."""
+    """The view of numbered states: rows and columns in the toy-text environments, otherwise the number itself."""
     if hasattr(env, "decode") and hasattr(env, "locs"):  # Taxi
         places = len(env.locs)
         decoded = [np.array(list(env.decode(s)), dtype=np.float64) for s in range(states)]

@@ -1,8 +1,8 @@
-"""Gymnasium environments that carry their transition table: the toy-text ones, and any with the same attributes.
+"""Gymnasium environments with a transition table: the toy-text ones, and any with the same attributes.
 
 ``env.P[s][a]`` lists (probability, next state, reward, terminated), ``env.s`` is the state, and
-``env.initial_state_distrib`` its distribution at a reset.  A step is one draw from the list, with the random number
-that the environment would have drawn, so that both go the same way; and there are exact values.
+``env.initial_state_distrib`` its distribution at a reset.  A step samples from the list with the random number that the
+environment would draw, so that both agree; optimal values are computed exactly.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.core import END, Array, State
-from tensorplan.features.frame import Frame
-from tensorplan.problems.gym.spaces import ObservationPoints
+from tensorplan.problems.gym.spaces import ObservationPoints, Viewed
 from tensorplan.problems.tables.tabular import TabularMDP
 
 
 def has_table(env: Any) -> bool:
-    """Whether an unwrapped environment has the three attributes, with numbered states that are its observations."""
+    """Whether an unwrapped environment has the three attributes, and observations that are numbered states."""
     table, states = getattr(env, "P", None), getattr(env.observation_space, "n", None)
     if not isinstance(table, dict) or states is None or not hasattr(env, "s"):
         return False
     return len(table) == states and hasattr(env, "initial_state_distrib")
 
 
-class GymTable(TabularMDP):
-    """The table of an environment as an MDP; rewards may depend on where a step leads."""
+class GymTable(Viewed, TabularMDP):
+    """The table of an environment as an MDP; rewards may depend on the next state."""
 
     def __init__(self, env: Any, horizon: int | None, view: ObservationPoints) -> None:
         from scipy import sparse
@@ -69,7 +68,7 @@ class GymTable(TabularMDP):
     def step_batch(
         self, state: int, action: int, n: int, rng: np.random.Generator
     ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """Draw n samples of one pair at once."""
+        """Draw a batch of n samples of one pair."""
         cumulative, outcomes = self._outcomes[state * self.actions + action]
         which = np.searchsorted(np.array(cumulative), rng.random(n), side="right") if cumulative else np.zeros(n, int)
         rewards = np.array([reward for reward, _ in outcomes])
@@ -78,31 +77,21 @@ class GymTable(TabularMDP):
     # ----------------------------------------------------------------- as an environment
 
     def capture(self, env: Any, observation: Any = None) -> int:
-        """The state that an environment of this kind is in."""
+        """The current state of an environment of this kind."""
         return int(env.unwrapped.s)
 
     @property
     def constants(self) -> None:
-        """There are none but the table."""
+        """None: the table is the only constant."""
 
     def changed(self, env: Any, fresh: bool) -> str | None:
-        """``"P"`` where the table of an environment is not what it was when this was made, else None."""
+        """``"P"`` if the table of an environment changed since this object was made, else None."""
         return None if getattr(env.unwrapped, "P", None) == self._source else "P"
 
     def observation(self, state: int) -> int:
-        """What the environment shows: the state itself."""
+        """The observation in a state, which is the state itself."""
         return state
 
     def point(self, state: int) -> Array:
         """The state as a point for feature maps, (n,)."""
         return self.view.point(state)
-
-    @property
-    def clipped(self) -> int:
-        """How often ``point`` moved one into the frame, where that was asked for."""
-        return int(getattr(self.view.point, "clipped", 0))
-
-    @property
-    def frame(self) -> Frame:
-        """Where the points lie."""
-        return self.view.frame(self.horizon)

@@ -1,1 +1,1 @@
-"""The MDPs of lower bounds."""
+"""The hard MDPs of lower bounds."""

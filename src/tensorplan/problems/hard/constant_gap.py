@@ -13,13 +13,13 @@ from f, action 0 gives reward 0 and the others -1, and f.  Then for all b != a
 
     q*(ā, b) = p(a, b) <v_b, v_{a*}>,    φ_q(ā, b) = (p(a, b) v_b, 0),    θ* = (v_{a*}, 1),
 
-zero for b = a, and at f φ_q(f, b) = (0, -1) for b != 0, zero for b = 0.  Realizability is exact with the rewards as
-they are, so they are not shifted: they are in [-1, 3/4].  a* is better than all others by γ(1 - 3γ) = 1/16 or more at
-every ā != ā*, as is action 0 at f.  ā* itself is no successor, since a* leads to f, and the start is 0̄ with a* != 0:
-the gap is constant at all states that can be reached.
+zero for b = a, and at f φ_q(f, b) = (0, -1) for b != 0, zero for b = 0.  Realizability is exact for the rewards above,
+which are in [-1, 3/4], so they are not shifted.  The gap of a* is at least γ(1 - 3γ) = 1/16 at every ā != ā*, as is
+that of action 0 at f.  ā* itself is not a successor, since a* leads to f, and the start is 0̄ with a* != 0: the gap is
+constant at all reachable states.
 
-Values do not shrink with the stage; the probability to get there does, by 3/4 or less at each step.
-``benchmarks.discussion`` measures what that means online and for a simulator.
+Values do not decay with the stage, but the probability of reaching it does, by a factor of at most 3/4 per step.
+``benchmarks.discussion`` measures the consequences online and with a simulator.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from numpy.typing import NDArray
 
 from tensorplan.core import Array, Problem, State
 from tensorplan.core.specs import whole
+from tensorplan.problems.hard.bernoulli import Number
 from tensorplan.problems.hard.near_orthogonal import MOST, Signs, dot, near_orthogonal, usual_count
-
-Number = Any
-"""A float, or a Fraction where results are to be exact."""
 
 FALLEN = "f"
 """The absorbing state, at any stage."""
 
+BOUND = math.sqrt(2)
+"""B = ‖θ*‖."""
+
 
 class ConstantGapMDP:
-    """The MDP of one secret.
+    """The MDP for one secret.
 
-    ``signs`` (m, n) holds the vectors, v_a = signs[a]/√n.  A state is (stage, a) for ā, or FALLEN.  Values, rewards and
+    ``signs`` (m, n) are the vectors, v_a = signs[a]/√n.  A state is (stage, a) for ā, or FALLEN.  Values, rewards and
     probabilities are of the type ``number``; with Fraction they are exact.
     """
 
@@ -65,7 +66,7 @@ class ConstantGapMDP:
     # -------------------------------------------------------------------------------- the simulator
 
     def start(self, rng: np.random.Generator) -> tuple[int, int]:
-        """0̄."""
+        """The start state 0̄."""
         return (0, 0)
 
     def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[float, State]:
@@ -76,13 +77,13 @@ class ConstantGapMDP:
     def step_batch(
         self, state: State, action: int, n: int, rng: np.random.Generator
     ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """Draw n samples of one pair at once."""
+        """Draw a batch of n samples of one pair."""
         stays = rng.random(n) < float(self.chance(state, action))
         following = [FALLEN, (state[0] + 1, action)] if stays.any() else [FALLEN]
         return np.full(n, float(self.reward(state, action))), following, stays.astype(np.intp)
 
     def chance(self, state: State, action: int) -> Number:
-        """The probability of b̄ at the next stage; what is left is that of f."""
+        """The probability of b̄ at the next stage; otherwise the next state is f."""
         if state == FALLEN or action in (state[1], self.secret) or state[0] == self.horizon - 1:
             return self.number(0)
         return self.weight(state[1], action)
@@ -137,7 +138,7 @@ class ConstantGapMDP:
         return max(self.action_value(state, b) for b in range(self.actions))
 
     def phi_q(self, state: State, stage: int) -> Array:
-        """φ_q(state, .), (m, d); it does not depend on the secret."""
+        """φ_q(state, .), (m, d), which does not depend on the secret."""
         rows = np.zeros((self.actions, self.dimension))
         if state == FALLEN:
             rows[1:, -1] = -1.0
@@ -152,10 +153,6 @@ class ConstantGapMDP:
         return np.append(self.units[self.secret], 1.0)
 
 
-BOUND = math.sqrt(2)
-"""‖θ*‖, which is B."""
-
-
 def constant_gap(
     d: int = 128,
     *,
@@ -164,11 +161,11 @@ def constant_gap(
     secret: int | None = None,
     seed: int = 0,
 ) -> Problem:
-    """The problem of a secret action with a constant gap; d counts all entries of the features, vectors have d - 1.
+    """The MDP with a constant gap; features have dimension d, and the vectors d - 1 entries.
 
-    There are m = ⌊e^{(d-1)/32}⌋ ``actions`` (at least 2) and the ``horizon`` is the smallest with (4/3)^{H-1} >= m,
-    unless given: the last stage is reached more rarely than a guess is right.  The vectors, and the secret in 1 .. m-1
-    unless given, are drawn with the seed.
+    By default there are m = ⌊e^{(d-1)/32}⌋ ``actions`` (at least 2), the ``horizon`` is the smallest with
+    (4/3)^{H-1} >= m, so that reaching the last stage is less likely than guessing the secret, and the secret is drawn
+    from 1 .. m-1 with the seed, like the vectors.
     """
     mdp = ConstantGapMDP(*draw(d, horizon, actions, secret, seed))
     return Problem(

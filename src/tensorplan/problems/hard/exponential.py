@@ -1,7 +1,7 @@
-"""The MDP of Weisz, Amortila and Szepesvári (2020, Theorem 9): exponentially many actions, linear q*, one that pays.
+"""The MDP of Weisz, Amortila and Szepesvári (2020, Theorem 9): linear q*, one good of exponentially many actions.
 
 k unit vectors u_a with |<u_a, u_b>| <= 1/4 (:mod:`tensorplan.problems.hard.near_orthogonal`) and a secret action a*.  A
-state of stage h is a sequence of h different actions, or the exit lane.  With s a the sequence s continued by a,
+state of stage h is a sequence of h different actions, or the exit lane.  With s a for the sequence s extended by a,
 
     q*(s, a) = (c_h + (2/3)^h σ_{s,a} <u_a, u_{a*}>)/3,           c_h = (5/4)(2/3)^h - (11/8)(2/3)^H,
     σ_{(),a} = 1,    σ_{sa,b} = 5/8 + (3/2) σ_{s,a} <u_a, u_b>,   which is in [1/4, 1],
@@ -10,60 +10,56 @@ for an action a that is not in s, and zero for a repeat and in the exit lane.  T
 
     φ_q(s, a) = (3/5) (c_h, (2/3)^h σ_{s,a} u_a),    θ* = (5/9) (1, u_{a*}),    ‖φ_q‖ <= (3/5)√(25/16 + 1) < 1.
 
-Here h = 0 .. H-1.  The stage index matters: with (2/3)^{h-1} for (2/3)^h, as lecture notes have it, rewards can be
-negative.  From s, action a gives
+Here h = 0 .. H-1.  The stage index matters: with (2/3)^{h-1} for (2/3)^h, as in lecture notes, rewards can be negative.
+From s, action a gives
 
     a repeat, or in the exit lane:     reward 0, and the exit lane
-    s contains a*:                     reward q*(s, a), and the exit lane; such states cannot be reached
+    s contains a*:                     reward q*(s, a), and the exit lane; such states are unreachable
     a = a*:                            the same
     h = H-1:                           reward Bernoulli(q*(s, a))
     else:                              reward 0, and s a.
 
-a* is optimal wherever it was not taken, and at the root it is better than all others by (1 - <u_a, u_{a*}>)/3 >= 1/4.
+a* is optimal unless it was taken before, and its gap at the root is at least (1 - <u_a, u_{a*}>)/3 >= 1/4.
 
-**Why it is hard.**  A planner can try the actions at the root one by one, which costs about k/2.  Or it can read the
-rewards of the last stage, whose means contain (2/3)^H σ <u_a, u_{a*}>/2.  They are Bernoulli variables with means of
-about (2/3)^H/6: almost all are zero, and it takes (3/2)^H of them, up to a constant, before there is anything to be
-seen.  Hence the default horizon, the smallest with (3/2)^H >= k.  :func:`forced_queries` makes it precise.  With
-``noise=False`` the means themselves can be read, and d of them give θ*: that problem is easy.
+**Why it is hard.**  A planner can try the actions at the root one by one, which takes about k/2 queries.  Or it can use
+the rewards of the last stage, whose means contain (2/3)^H σ <u_a, u_{a*}>/2.  They are Bernoulli with means of about
+(2/3)^H/6: almost all are zero, and it takes of the order of (3/2)^H of them to see any signal.  Hence the default
+horizon, the smallest with (3/2)^H >= k.  :func:`forced_queries` makes this precise.  With ``noise=False`` the means are
+observed, and d of them determine θ*: that problem is easy.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, pairwise, permutations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorplan.core import Array, Problem, State
 from tensorplan.core.errors import Refused
 from tensorplan.core.specs import number as real
 from tensorplan.core.specs import one_of, truth, whole
+from tensorplan.problems.hard.bernoulli import BernoulliRewards, Number
 from tensorplan.problems.hard.near_orthogonal import MOST, Signs, dot, near_orthogonal, usual_count
-
-Number = Any
-"""A float, or a Fraction where results are to be exact."""
 
 EXIT = "exit"
 """The state of the exit lane, at any stage."""
 LISTED = 2_000_000
-"""The most states of a stage that are listed."""
-REMEMBERED = 100_000
-"""How many scales of states are kept."""
+"""Most states of a stage that are enumerated, which bounds memory."""
+SCALES = 100_000
+"""Most scales σ of states that are cached, likewise."""
+BOUND = math.sqrt(2) * 5 / 9
+"""B = ‖θ*‖."""
 
 
-class ExponentialMDP:
-    """The MDP of one secret; without ``noise`` rewards are paid as their means.
+class ExponentialMDP(BernoulliRewards):
+    """The MDP for one secret; without ``noise`` rewards are their means.
 
-    ``signs`` (k, n) holds the vectors, u_a = signs[a]/√n.  A state is a tuple of different actions, or EXIT.  Values,
+    ``signs`` (k, n) are the vectors, u_a = signs[a]/√n.  A state is a tuple of different actions, or EXIT.  Values,
     mean rewards and scales are of the type ``number``; with Fraction they are exact.
     """
-
-    reward_range = (0.0, 1.0)
-    deterministic_transitions = True
 
     def __init__(self, signs: Signs, horizon: int, secret: int, *, number: Any = float, noise: bool = True) -> None:
         self.signs = signs
@@ -73,7 +69,6 @@ class ExponentialMDP:
         self.secret = secret
         self.number = number
         self.noise = noise
-        self.deterministic_rewards = not noise
         self.units: Array = signs / math.sqrt(self.entries)
         self._one, self._level, self._slope = number(1), number(5) / 8, number(3) / 2
         self._scales: dict[State, Number] = {}
@@ -84,34 +79,11 @@ class ExponentialMDP:
         """The empty sequence."""
         return ()
 
-    def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[float, State]:
-        """Draw (reward, next state)."""
-        mean, following, chance = self._outcome(state, action)
-        if chance and self.noise:
-            return (1.0 if rng.random() < mean else 0.0), following
-        return float(mean), following
-
-    def step_batch(
-        self, state: State, action: int, n: int, rng: np.random.Generator
-    ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """Draw n samples of one pair at once."""
-        mean, following, chance = self._outcome(state, action)
-        drawn = rng.random(n) < float(mean) if chance and self.noise else np.full(n, mean)
-        return drawn.astype(np.float64), [following], np.zeros(n, dtype=np.intp)
-
-    def mean_reward(self, state: State, action: int) -> Number:
-        """E[R] of a pair."""
-        return self._outcome(state, action)[0]
-
-    def next_state(self, state: State, action: int) -> State:
-        """Where the action leads."""
-        return self._outcome(state, action)[1]
-
     def states(self, stage: int) -> Iterator[State]:
-        """All states of one stage, those that contain a* included."""
+        """All states of one stage, including those that contain a*."""
         size = math.perm(self.actions, stage)
         if size > LISTED:
-            raise Refused(f"stage {stage} of this problem has {size:,} states, too many to list them")
+            raise Refused(f"stage {stage} of this problem has {size:,} states, too many to enumerate")
         sequences: Iterator[State] = permutations(range(self.actions), stage)
         return chain(sequences, [EXIT]) if stage else sequences
 
@@ -144,7 +116,7 @@ class ExponentialMDP:
         return self._next(self.last_scale(state), state[-1], action) if state else self._one
 
     def last_scale(self, state: State) -> Number:
-        """σ of the step that led to a state: from that of the state before it, where it is remembered."""
+        """σ of the last step of a state, computed from that of its predecessor if it is cached."""
         known = self._scales.get(state)
         if known is None:
             before = self._scales.get(state[:-1])
@@ -152,7 +124,7 @@ class ExponentialMDP:
             known = self._one if before is None else before
             for a, b in steps:
                 known = self._next(known, a, b)
-            if len(self._scales) >= REMEMBERED:
+            if len(self._scales) >= SCALES:
                 self._scales.clear()
             self._scales[state] = known
         return known
@@ -169,7 +141,7 @@ class ExponentialMDP:
         return 3 * self.offset(stage) / 5, 3 * self.shrink(stage) * self.scale(state, action) / 5
 
     def action_value(self, state: State, action: int, stage: int = 0) -> Number:
-        """q*(state, action), unreachable states included; the stage is in the state."""
+        """q*(state, action), also at unreachable states; the state determines the stage."""
         if state == EXIT or action in state:
             return self.number(0)
         stage = len(state)
@@ -177,7 +149,7 @@ class ExponentialMDP:
         return (self.offset(stage) + self.shrink(stage) * along) / 3
 
     def value(self, state: State, stage: int = 0) -> Number:
-        """v*(state): that of a*, unless it was taken."""
+        """v*(state), which is q*(state, a*) unless a* was taken before."""
         if state == EXIT:
             return self.number(0)
         if self.secret not in state:
@@ -185,7 +157,7 @@ class ExponentialMDP:
         return max(self.action_value(state, a) for a in range(self.actions))
 
     def phi_q(self, state: State, stage: int) -> Array:
-        """φ_q(state, .), (k, d); it does not depend on the secret."""
+        """φ_q(state, .), (k, d), which does not depend on the secret."""
         rows = np.zeros((self.actions, self.dimension))
         if state == EXIT:
             return rows
@@ -204,10 +176,6 @@ class ExponentialMDP:
         return np.concatenate([[1.0], self.units[self.secret]]) * (5 / 9)
 
 
-BOUND = math.sqrt(2) * 5 / 9
-"""‖θ*‖, which is B."""
-
-
 def exponential(
     d: int = 64,
     *,
@@ -217,10 +185,10 @@ def exponential(
     seed: int = 0,
     noise: bool = True,
 ) -> Problem:
-    """The problem of a secret action, in M^{q*} ∩ M^{Pdet}; d counts all entries of the features, vectors have d - 1.
+    """The MDP with exponentially many actions, in M^{q*} ∩ M^{Pdet}; features have dimension d, vectors d - 1 entries.
 
-    There are k = ⌊e^{(d-1)/32}⌋ ``actions`` (at least 2) and the ``horizon`` is the smallest with (3/2)^H >= k, unless
-    given.  The vectors, and the secret unless given, are drawn with the seed.
+    By default there are k = ⌊e^{(d-1)/32}⌋ ``actions`` (at least 2), the ``horizon`` is the smallest with
+    (3/2)^H >= k, and the secret is drawn with the seed, like the vectors.
     """
     signs, horizon, secret = draw(d, horizon, actions, secret, seed)
     mdp = ExponentialMDP(signs, horizon, secret, noise=truth("noise", noise))
@@ -249,32 +217,32 @@ def usual_horizon(k: int) -> int:
 
 
 def forced_queries(k: int, horizon: int, *, delta: float = 9 / 128, access: str = "local") -> float:
-    """Every planner that is δ-sound on this family spends at least so many queries in its first call, for some secret.
+    """A lower bound on the queries of every planner that is δ-sound on this family in its first call, for some secret.
 
-    This is about expected queries under ``access`` "local" or "global", with noise, and soundness for all k secrets.
+    It bounds expected queries under ``access`` "local" or "global", with noise, for soundness over all k secrets.
     Proof.  Let the secret be uniformly random.
 
     1. The root gap is at least 1/4, so E[return] <= v* - P(A_0 != a*)/4, and a δ-sound planner has P(A_0 = a*) >=
        1 - 4δ for each secret.
-    2. Call the MDP without a secret M_0: no action pays before the last stage, where every action that is no repeat
-       pays Bernoulli((2/3)^H/6).  What the planner does in M_0 is independent of a*.  A query *involves* a* when a* is
-       the action or in the state.  All other queries are answered alike in M_0 and in the MDP of a*, except for the
-       rewards of the last stage: their means are (2/3)^H (1/2 + (3/2) σ <u_a, u_{a*}>)/3, so in total variation the
-       answers are within τ = (2/3)^H/8.
+    2. Let M_0 be the MDP without a secret: no action pays before the last stage, where every action that is not a
+       repeat pays Bernoulli((2/3)^H/6).  The planner's behaviour in M_0 is independent of a*.  A query *involves* a* if
+       a* is the action or in the state.  All other queries have the same results in M_0 and in the MDP of a*, except
+       for the rewards of the last stage: their means are (2/3)^H (1/2 + (3/2) σ <u_a, u_{a*}>)/3, so the results are
+       within τ = (2/3)^H/8 in total variation.
     3. A query involves at most m actions that no earlier one did: m = 1 under local access, where a state is reached
-       by queries that involve its actions; m = H under global access.  So, N being the number of queries, for every n
+       by queries that involve its actions; m = H under global access.  So, if N is the number of queries, for every n
 
            P(A_0 = a*, N <= n) <= (1 + m n)/k + n τ:
 
        stop the planner after n queries.  In M_0 its queries and its action involve at most 1 + m n actions, and a* is
-       one of them with probability at most (1 + m n)/k.  Else the two MDPs can be run together so that the answers
-       ever differ with probability at most n τ.
+       one of them with probability at most (1 + m n)/k.  Otherwise the two MDPs can be coupled such that any result
+       differs with probability at most n τ.
     4. P(N > n) >= P(A_0 = a*) - P(A_0 = a*, N <= n), hence
 
            E[N] = Σ_{n>=0} P(N > n) >= Σ_{n>=0} max(0, 1 - 4δ - (1 + m n)/k - n τ).
 
-    The mean over the secrets is as large, so is the expectation for one of them.  Without leaks (τ = 0), with m = 1 and
-    δ = 0, the sum is (k - 1)/2; trying the actions one by one costs (k - 1)(k + 2)/(2k), less than one query more.
+    This bounds the mean over the secrets, and hence the expectation for one of them.  For τ = 0, m = 1 and δ = 0 the
+    sum is (k - 1)/2; trying the actions one by one takes (k - 1)(k + 2)/(2k), less than one query more.
     """
     k, horizon = whole("k", k, 2), whole("horizon", horizon, 1)
     fresh = {"local": 1, "global": horizon}[one_of("access", access, ("local", "global"))]

@@ -1,4 +1,4 @@
-"""The features of the hard MDPs: one polynomial in the secret, held in O(p) bits (Weisz et al. 2022, appendix A).
+"""The features of the hard MDPs: one polynomial in the secret, stored in O(p) bits (Weisz et al. 2022, appendix A).
 
 With x = ctflip + e^¬fix and y = e^fix, both affine in w*, the optimal value at a state is Π g · g(x) g(y).  Write
 w̄* = w*/√p, u = -(√p/2)(¬fix · w_ki), v = -(√p/2)(fix · w_ki), with w_ki not normalised (it is printed as w̄_ki, which
@@ -7,7 +7,7 @@ breaks realizability).  Then x = x0 + <u, w̄*> and y = y0 + <v, w̄*> with x0 =
     g(x) = Σ_a ξ_a <u, w̄*>^a,      ξ = (1 + α x0 + β x0², α + 2 β x0, β),      α = -(2p+1)/(2p²),  β = 1/(2p²).
 
 So φ_v = Π g · [Z_0, .., Z_4], Z_m = Σ_{a+b=m} ξ_a η_b u^⊗a ⊗ v^⊗b, realizes it with θ* = [1, w̄*, .., w̄*^⊗4].  The paper
-divides φ by 63 and multiplies θ* by 63; ‖φ_v‖ <= 0.69 without, and then ‖θ*‖ = √5.
+divides φ by 63 and multiplies θ* by 63; this is not needed, since ‖φ_v‖ <= 0.69, and then ‖θ*‖ = √5.
 """
 
 from __future__ import annotations
@@ -25,17 +25,15 @@ from numpy.typing import NDArray
 
 from tensorplan.core import Array
 from tensorplan.core.errors import BadInput
+from tensorplan.problems.hard.bernoulli import Number
 from tensorplan.problems.hard.hypercube import to_signs
 
-Number = Any
-"""float to run, Fraction to verify."""
-
 DENSE_LIMIT = 2**22
-"""The largest number of entries that are ever written out for one state."""
+"""Most entries of dense features of one state, which bounds memory."""
 
 
 def paper_dimension(p: int) -> int:
-    """1 + p + p² + p³ + p⁴."""
+    """The dimension of the paper's features, 1 + p + p² + p³ + p⁴."""
     return sum(p**m for m in range(5))
 
 
@@ -46,17 +44,17 @@ def reduced_dimension(p: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HardFeature:
-    """φ_v of one state of the hard MDPs, never written out unless asked to.
+    """φ_v of one state of the hard MDPs, in structured form.
 
-    It has the shape of the array that it stands for, (1 + p + .. + p⁴,), and numpy may turn it into one where that has
-    at most DENSE_LIMIT entries.
+    It has the shape of the dense array, (1 + p + .. + p⁴,), and NumPy can convert it to one of at most DENSE_LIMIT
+    entries.
     """
 
     p: int
     prefix: Number
-    """Π g over the rounds that are over; 0 at ⊥."""
+    """Π g over the complete rounds; 0 at ⊥."""
     flips: int
-    """ctflip: the components flipped in this round."""
+    """ctflip, the number of components flipped in this round."""
     weights: int
     """w_ki as a bit mask."""
     fixed: int
@@ -64,7 +62,7 @@ class HardFeature:
 
     @property
     def shape(self) -> tuple[int]:
-        """(d,)."""
+        """The shape of the dense features, (d,)."""
         return (paper_dimension(self.p),)
 
     def value(self, secret: int) -> Number:
@@ -78,7 +76,7 @@ class HardFeature:
     def dot(self, other: HardFeature) -> Number:
         """<φ_v, φ_v'> of two states, in O(p) bit operations.
 
-        u^⊗a ⊗ v^⊗b meets u'^⊗a' ⊗ v'^⊗b' where a + b = a' + b', and with δ = a - a' their inner product is
+        The inner product of u^⊗a ⊗ v^⊗b and u'^⊗a' ⊗ v'^⊗b' with a + b = a' + b' and δ = a - a' is
         <u, u'>^min(a, a') <v, v'>^min(b, b') times <u, v'>^δ or <v, u'>^-δ.
         """
         if other.p != self.p:
@@ -93,7 +91,7 @@ class HardFeature:
         vu, vv = inner(self.fixed, other._free), inner(self.fixed, other.fixed)
         xi, eta = self._factors()
         xi_, eta_ = other._factors()
-        x, y = _meet(xi, xi_, uu), _meet(eta_, eta, vv)
+        x, y = _by_difference(xi, xi_, uu), _by_difference(eta_, eta, vv)
         across = vu * (vu * x[0] * y[0] + x[1] * y[1]) + x[2] * y[2] + uv * (x[3] * y[3] + uv * x[4] * y[4])
         return self.prefix * other.prefix * across
 
@@ -102,9 +100,9 @@ class HardFeature:
         return math.sqrt(self.dot(self))
 
     def tensors(self, unit: Any) -> list[NDArray[Any]]:
-        """Π g · Z_0, .., Π g · Z_4, flat, to be paired with the powers of w*/unit: the paper's for unit = √p.
+        """Π g · Z_0, .., Π g · Z_4, flattened, as coefficients of the powers of w*/unit; the paper has unit = √p.
 
-        With fractions and unit = 1 every entry is rational, and the inner products are the same.
+        With fractions and unit = 1 every entry is rational, and inner products with θ* are the same.
         """
         xi, eta = self._factors()
         signs, fixed = self._signs()
@@ -118,15 +116,15 @@ class HardFeature:
         return parts
 
     def dense(self, scale: float = 1.0, d: int | None = None) -> Array:
-        """φ_v as the paper has it, (d,), divided by ``scale`` and padded with zeros."""
+        """The paper's φ_v, (d,), divided by ``scale`` and padded with zeros."""
         phi = np.concatenate(self.tensors(math.sqrt(self.p))).astype(np.float64) / scale
         return phi if d is None else np.pad(phi, (0, d - len(phi)))
 
     def reduced(self) -> NDArray[Any]:
-        """The same polynomial without squares (w*_j² = 1): its coefficients, (Σ_{m<=4} C(p, m),).
+        """The coefficients of the same polynomial reduced by w*_j² = 1, (Σ_{m<=4} C(p, m),).
 
-        The coefficient of Π_{j∈S} w*_j is Π_{j∈S} w_j times a number that depends on how many of S are fixed only.
-        By Parseval the square of its norm is the mean of the squared value over all of W, at most 1.
+        The coefficient of Π_{j∈S} w*_j is Π_{j∈S} w_j times a number that depends only on how many of S are fixed.
+        By Parseval the squared norm is the mean of the squared value over all of W, at most 1.
         """
         xi, eta = self._factors()
         signs, fixed = self._signs()
@@ -153,16 +151,16 @@ class HardFeature:
         return np.float64 if isinstance(self.prefix, float) else np.object_
 
     def _signs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """w_ki, entries ±1, and fix, entries 0 and 1, (p,)."""
+        """w_ki with entries ±1, and fix with entries 0 and 1, (p,) each."""
         bits = np.array([(self.weights >> j & 1, self.fixed >> j & 1) for j in range(self.p)])
         return 1 - 2 * bits[:, 0], bits[:, 1]
 
     def _half(self, whole: int) -> Number:
-        """Half of a whole number, as a number of our kind."""
+        """Half of a whole number, in the number type of this feature."""
         return whole / 2 if isinstance(self.prefix, float) else Fraction(whole, 2)
 
     def _factors(self) -> tuple[Sequence[Number], Sequence[Number]]:
-        """ξ and η."""
+        """The coefficients ξ and η of g(x) and g(y)."""
         alpha, beta = _coefficients(self.p, isinstance(self.prefix, float))
         fixed = self.fixed.bit_count()
         x = self._half(2 * self.flips + self.p - fixed)
@@ -174,13 +172,13 @@ class HardFeature:
 
 
 class HardRows(tuple[HardFeature, ...]):
-    """φ_q of one state: a feature for each action, with the shape (A, d) of the array that they stand for."""
+    """φ_q of one state in structured form: one feature per action, with the shape (A, d) of the dense array."""
 
     __slots__ = ()
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(A, d)."""
+        """The shape of the dense features, (A, d)."""
         return len(self), *self[0].shape
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -203,7 +201,7 @@ def reduced_theta(secret: int, p: int) -> Array:
     return np.concatenate([signs[chosen].prod(axis=1) for chosen in _monomials(p)])
 
 
-def _meet(c: Sequence[Number], e: Sequence[Number], inner: Number) -> tuple[Number, ...]:
+def _by_difference(c: Sequence[Number], e: Sequence[Number], inner: Number) -> tuple[Number, ...]:
     """Σ_{a-a'=δ} c_a e_a' inner^min(a, a') for δ = -2 .. 2."""
     return (
         c[0] * e[2],
@@ -215,20 +213,20 @@ def _meet(c: Sequence[Number], e: Sequence[Number], inner: Number) -> tuple[Numb
 
 
 def _powers(u: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """1, u, u⊗u, flat."""
+    """1, u and u⊗u, flattened."""
     return [np.ones(1, dtype=np.int64), u, np.multiply.outer(u, u).ravel()]
 
 
 @lru_cache
 def _coefficients(p: int, rounded: bool) -> tuple[Number, Number]:
-    """α and β."""
+    """The coefficients α and β of g."""
     alpha, beta = Fraction(-2 * p - 1, 2 * p * p), Fraction(1, 2 * p * p)
     return (float(alpha), float(beta)) if rounded else (alpha, beta)
 
 
 @lru_cache(maxsize=8)
 def _monomials(p: int) -> list[NDArray[np.intp]]:
-    """For m = 0 .. 4 the subsets of m components, (C(p, m), m)."""
+    """The subsets of m components, (C(p, m), m), for m = 0 .. 4."""
     subsets = (chain.from_iterable(combinations(range(p), m)) for m in range(5))
     return [np.fromiter(s, dtype=np.intp).reshape(math.comb(p, m), m) for m, s in enumerate(subsets)]
 
@@ -237,6 +235,6 @@ def _check_size(p: int, rows: int) -> None:
     d = paper_dimension(p)
     if rows * d > DENSE_LIMIT:
         raise BadInput(
-            f"the features of p = {p} have d = {d:,} entries, too many to write out; "
+            f"the features of p = {p} have d = {d:,} entries, too many to store; "
             f"mdp.features(state) gives their inner products"
         )

@@ -1,6 +1,6 @@
 """The hypercube W = {-1, 1}^p of the lower bound (Weisz et al. 2022, section 4.1): weights, distances and g.
 
-A weight vector is held as a whole number whose bit j is set where component j is -1.  The vector of ones is 0, flipping
+A weight vector is stored as a whole number whose bit j is set if component j is -1.  The vector of ones is 0, flipping
 component j is ``w ^ 1 << j``, and diff(u, v), the number of components that differ, is ``(u ^ v).bit_count()``.
 """
 
@@ -27,7 +27,7 @@ def distance(u: int, v: int) -> int:
 
 
 def is_close(distance: int, p: int) -> bool:
-    """Whether a distance is below p/4."""
+    """Whether weights at this distance are close: distance < p/4."""
     return 4 * distance < p
 
 
@@ -42,7 +42,7 @@ def to_signs(w: int, p: int) -> Array:
 
 
 def from_signs(signs: Any, p: int, name: str = "weights") -> int:
-    """The number that stands for p components, each 1 or -1; a number is taken as it is."""
+    """The weight vector with p components, each 1 or -1, as a number; a number in range is returned unchanged."""
     if isinstance(signs, int | np.integer) and not isinstance(signs, bool):
         if 0 <= signs < 1 << p:
             return int(signs)
@@ -59,7 +59,7 @@ def from_signs(signs: Any, p: int, name: str = "weights") -> int:
 
 
 def from_secret(secret: Any, p: int, rng: np.random.Generator) -> int:
-    """w* as a number, checked to be in W*; None draws it uniformly from W*."""
+    """w* as a number, checked to be in W*; drawn uniformly from W* if None."""
     if secret is None:
         while True:
             w = int.from_bytes(rng.bytes((p + 7) // 8), "little") & ((1 << p) - 1)

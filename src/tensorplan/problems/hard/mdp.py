@@ -1,7 +1,7 @@
-"""The hard MDPs M^v and M^q of the lower bound (Weisz et al. 2022, sections 4.4 to 4.7), and all that is known of them.
+"""The hard MDPs M^v and M^q of the lower bound (Weisz et al. 2022, sections 4.4 to 4.7), with their optimal values.
 
-The planner walks in the tree of actions (:mod:`tensorplan.problems.hard.tree`) to find a secret w* of W*.  S_¬r holds
-the states with k > 0 and diff(w_k, w*) < p/4, S_r the others.  From s_ki, action a gives (Eq. rs-def)
+The planner searches the tree of actions (:mod:`tensorplan.problems.hard.tree`) for a secret w* in W*.  S_¬r is the set
+of states with k > 0 and diff(w_k, w*) < p/4, S_r its complement.  From s_ki, action a gives (Eq. rs-def)
 
     (1) in S_¬r:                                        reward <φ, θ*> and ⊥; φ = φ_v(s) in M^v, φ_q(s, a) in M^q
         illegal (not in the printed equation):          reward 0 and ⊥
@@ -9,31 +9,29 @@ the states with k > 0 and diff(w_k, w*) < p/4, S_r the others.  From s_ki, actio
     (3) i = p-1 and k = K-1:                            the same
     (4) else:                                           reward 0 and the tree successor.
 
-Nothing in S_¬r can be reached from S_r.  With e^fix, e^¬fix the numbers of fixed and of free components that differ
-from those of w*,
+S_¬r is not reachable from S_r.  With e^fix, e^¬fix the numbers of fixed and of free components that differ from w*,
 
     v'(s) = Π_{k'<=k} g(diff(w_{k'-1}, w_k')) · g(ctflip + e^¬fix) g(e^fix),       q'(s, a) = v'(tree successor),
 
-which are v* and q* on S_r.  φ_v realizes v* of M^v everywhere, φ_q realizes q* of M^q everywhere, and on S_r both do.
+these are v* and q* on S_r.  φ_v realizes v* of M^v everywhere, φ_q realizes q* of M^q everywhere, and on S_r both do.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorplan.core import END, Array, End, Problem, State
+from tensorplan.core import END, End, Problem, State
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import number as real
 from tensorplan.core.specs import one_of, truth, whole
+from tensorplan.problems.hard.bernoulli import BernoulliRewards, Number
 from tensorplan.problems.hard.features import (
     DENSE_LIMIT,
     HardFeature,
-    Number,
     paper_dimension,
     paper_theta,
     reduced_dimension,
@@ -53,14 +51,11 @@ def shape_for(d: int, H: int) -> tuple[int, int]:
     return p, H // p
 
 
-class HardMDP(HardTree):
-    """M^v (``kind="v"``) or M^q (``kind="q"``) of one secret; without ``noise`` rewards are paid as their means.
+class HardMDP(BernoulliRewards, HardTree):
+    """M^v (``kind="v"``) or M^q (``kind="q"``) for one secret; without ``noise`` rewards are their means.
 
     Values and mean rewards are of the type ``number``; with Fraction they are exact.
     """
-
-    reward_range = (0.0, 1.0)
-    deterministic_transitions = True
 
     def __init__(
         self,
@@ -76,48 +71,24 @@ class HardMDP(HardTree):
         super().__init__(p, K, number)
         self.kind = one_of("kind", kind, ("v", "q"))
         self.noise = truth("noise", noise)
-        self.deterministic_rewards = not self.noise
         self.secret = from_secret(secret, self.p, np.random.default_rng(whole("seed", seed, 0)))
 
     # -------------------------------------------------------------------------------- the simulator
 
     def start(self, rng: np.random.Generator) -> HardState:
-        """The empty sequence."""
+        """The root s_00."""
         return self.root
-
-    def step(self, state: HardState, action: int, rng: np.random.Generator) -> tuple[float, State]:
-        """Draw (reward, next state)."""
-        mean, following, chance = self._outcome(state, action)
-        if chance and self.noise:
-            return (1.0 if rng.random() < mean else 0.0), following
-        return float(mean), following
-
-    def step_batch(
-        self, state: HardState, action: int, n: int, rng: np.random.Generator
-    ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """Draw n samples of one pair at once."""
-        mean, following, chance = self._outcome(state, action)
-        drawn = rng.random(n) < float(mean) if chance and self.noise else np.full(n, mean)
-        return drawn.astype(np.float64), [following], np.zeros(n, dtype=np.intp)
-
-    def mean_reward(self, state: HardState, action: int) -> Number:
-        """E[R] of a pair."""
-        return self._outcome(state, action)[0]
-
-    def next_state(self, state: HardState, action: int) -> State:
-        """Where the action leads."""
-        return self._outcome(state, action)[1]
 
     def reachable(self, state: HardState) -> bool:
         """Whether the state is in S_r.
 
-        A sequence in S_r whose earlier weights were close to w* cannot be reached from the start either; its values
-        do not depend on them.
+        States in S_r whose earlier weights were close to w* are not reachable from the root either, but their values
+        do not depend on those weights.
         """
         return state.round == 0 or not self.close(state.last)
 
     def close(self, weights: int) -> bool:
-        """diff(weights, w*) < p/4."""
+        """Whether the weights are close to w*: diff(weights, w*) < p/4."""
         return is_close(distance(weights, self.secret), self.p)
 
     def _outcome(self, state: HardState, action: int) -> tuple[Number, State, bool]:
@@ -146,13 +117,13 @@ class HardMDP(HardTree):
         return self.v_prime(self.successor(state, action))
 
     def value(self, state: HardState, stage: int = 0) -> Number:
-        """v*(state), unreachable states included; the stage is in the state."""
+        """v*(state), also at unreachable states; the state determines the stage."""
         if self.kind == "v" or self.reachable(state):
             return self.v_prime(state)
         return max(self.q_prime(state, a) for a in range(self.p))
 
     def action_value(self, state: HardState, action: int, stage: int = 0) -> Number:
-        """q*(state, action), unreachable states included."""
+        """q*(state, action), also at unreachable states."""
         if self.kind == "v" and not self.reachable(state):
             return self.v_prime(state)
         return self.q_prime(state, action)
@@ -160,7 +131,7 @@ class HardMDP(HardTree):
     def policy(self, state: State) -> int:
         """π_{w*}(state), an optimal action (Eq. pi-def, whose case 2 is for S_¬r: ">" is printed for "<").
 
-        Flip the first free component that is wrong; without one, freeze the round by repeating an action.
+        Flip the first free component that is wrong; if there is none, freeze the round by repeating an action.
         """
         if state is END:
             return 0
@@ -182,13 +153,13 @@ def hard(
     noise: bool = True,
     seed: int = 0,
 ) -> Problem:
-    """A hard MDP with features that never depend on the secret, which is drawn from W* with the seed unless given.
+    """A hard MDP with features that do not depend on the secret, which is drawn from W* with the seed unless given.
 
     ``kind``: "v" is M^v with φ_v, "q" is M^q with φ_q, "vq" is M^v with both, of which φ_q realizes q* on S_r only.
 
     ``features``: "paper" (d = 1 + p + .. + p⁴ entries, divided by ``scale`` and padded to ``d``), "reduced" (the same
-    polynomial in Σ_{m<=4} C(p, m) entries), or "structured": objects of O(p) bits, for p too large to write features
-    out; ``problem.mdp.features(state)`` has their inner products, planners that do not look at features can play.
+    polynomial in Σ_{m<=4} C(p, m) entries), or "structured": objects of O(p) bits, for p too large for dense features;
+    ``problem.mdp.features(state)`` has their inner products, and planners that do not use features still work.
     """
     one_of("kind", kind, ("v", "q", "vq"))
     one_of("features", features, ("paper", "reduced", "structured"))
@@ -203,20 +174,20 @@ def hard(
     fits = size * (p if "q" in kind else 1) <= DENSE_LIMIT
     if not fits and features != "structured":
         raise BadInput(
-            f"features={features!r} have {size:,} entries for p = {p}, too many to write out; use features='structured'"
+            f"features={features!r} have {size:,} entries for p = {p}, too many to store; use features='structured'"
         )
-    written: Callable[[HardFeature], Any] = {
+    encode: Callable[[HardFeature], Any] = {
         "paper": lambda feature: feature.dense(scale, d),
         "reduced": HardFeature.reduced,
         "structured": lambda feature: feature,
     }[features]
 
     def phi_v(state: HardState, stage: int) -> Any:
-        return written(mdp.features(state))
+        return encode(mdp.features(state))
 
     def phi_q(state: HardState, stage: int) -> Any:
         rows = mdp.action_features(state)
-        return rows if features == "structured" else np.array([written(row) for row in rows])
+        return rows if features == "structured" else np.array([encode(row) for row in rows])
 
     theta = None
     if fits:

@@ -1,1 +1,1 @@
-"""Random MDPs whose features realize v* and q*, or miss by a stated amount."""
+"""Random MDPs whose features realize v* and q*, exactly or up to a given error."""

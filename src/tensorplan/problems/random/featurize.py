@@ -4,11 +4,11 @@ Given the values x(s) to realize, θ* is a vector of uniformly random direction 
 
     φ(s) = x(s) θ*/‖θ*‖² + sqrt(1 - x(s)²/‖θ*‖²) w(s),        w(s) a unit vector orthogonal to θ*,
 
-so that <φ(s), θ*> = x(s) and ‖φ(s)‖ = 1 whatever the value.  The w(s) are drawn without looking at the MDP,
-around a random centre, so that neither the norms nor the mean of the features point at θ*.
+so that <φ(s), θ*> = x(s) and ‖φ(s)‖ = 1.  The w(s) are drawn independently of the MDP around a random centre, so that
+neither the norms nor the mean of the features reveal θ*.
 
-With ``reach`` this holds at the states that can be reached, and the others have random unit vectors: the class
-M^{v*/q* reach} of Weisz et al. (2022, section 2) where both maps are asked for.
+With ``reach`` this holds only at reachable states, and the features of the others are random unit vectors: with both
+maps, the class M^{v*/q* reach} of Weisz et al. (2022, section 2).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tensorplan.core.specs import number, one_of, truth, whole
 from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
 
 LENGTH = 1.25
-"""‖θ*‖ as a multiple of the largest value."""
+"""‖θ*‖ relative to the largest value; it must exceed 1, so that all features have a part orthogonal to θ*."""
 
 SLACK = 1.2
-"""B as a multiple of ‖θ*‖."""
+"""B relative to ‖θ*‖: a user would not know ‖θ*‖ exactly."""
 
 DIMENSION = 5
-"""d of ``"realizing"`` features, where it is not said."""
+"""The default d of ``"realizing"`` features."""
 
 
 def realizing(spec: object) -> int | None:
-    """d of a spec such as ``"realizing5"``, features that are made from the exact solution; None for other specs."""
+    """d for a spec such as ``"realizing5"``, features computed from the exact solution; None for other specs."""
     found = re.fullmatch(r"realizing(\d{0,4})", spec) if isinstance(spec, str) else None
     return None if found is None else int(found[1] or DIMENSION)
 
@@ -54,15 +54,15 @@ def featurize(
 ) -> Problem:
     """The MDP with features for v* ("v"), q* ("q") or both with one θ* ("vq").
 
-    With ``eta`` > 0 the sup-norm misspecification min_θ max_s |v*(s) - <φ(s), θ>| over all states is exactly
-    eta, for each feature map: two states get parallel features whose values no θ can fit better.  With ``reach``
-    features are blind to the values, random unit vectors, at states that no episode can come to.
+    With ``eta`` > 0 the misspecification min_θ max_s |v*(s) - <φ(s), θ>| over all states is exactly eta, for each
+    feature map: two states have parallel features, and no θ fits both values better.  With ``reach`` the features of
+    unreachable states are random unit vectors.
     """
     d = whole("d", d, 2)
     one_of("kind", kind, ("v", "q", "vq"))
     eta, reach = number("eta", eta, 0.0), truth("reach", reach)
     if reach and eta:
-        raise BadInput(f"reach and eta={eta:g} do not go together: eta is the misspecification over all states")
+        raise BadInput(f"reach and eta={eta:g} exclude each other: eta is the misspecification over all states")
     rng = np.random.default_rng(seed)
     solution = solve_tabular(mdp, discount)
     tables = {letter: solution.v if letter == "v" else solution.q for letter in kind}
@@ -80,12 +80,8 @@ def featurize(
         ends = np.cumsum([t.size for t in tables[kind]])[:-1]
         parts = np.split(phi, ends)
         maps[kind] = [part.reshape(*t.shape, d) for part, t in zip(parts, tables[kind], strict=True)]
-    if reach:  # drawn last: θ* and what is left of the features are the same as without
-        masks = reachable(mdp)
-        for table in maps.values():
-            for part, mask in zip(table, masks, strict=True):
-                raw = rng.standard_normal(part[~mask].shape)
-                part[~mask] = raw / np.linalg.norm(raw, axis=-1, keepdims=True)
+    if reach:  # drawn last, so that θ* and the other features are the same as without
+        _randomize_unreachable(mdp, maps, rng)
 
     def lookup(kind: str) -> Any:
         table = maps.get(kind)
@@ -95,8 +91,17 @@ def featurize(
     return Problem(mdp, lookup("v"), lookup("q"), bound=bound, name=name, **known)
 
 
+def _randomize_unreachable(mdp: TabularMDP, maps: dict[str, list[Array]], rng: np.random.Generator) -> None:
+    """Replace the features of unreachable states by random unit vectors."""
+    masks = reachable(mdp)
+    for table in maps.values():
+        for part, mask in zip(table, masks, strict=True):
+            raw = rng.standard_normal(part[~mask].shape)
+            part[~mask] = raw / np.linalg.norm(raw, axis=-1, keepdims=True)
+
+
 def reachable(mdp: TabularMDP) -> list[NDArray[np.bool_]]:
-    """Per stage which states can be reached from the start states, (S,); a single mask without a horizon."""
+    """Masks of the states reachable from the start states, (S,) per stage; a single one without a horizon."""
 
     def ahead(stage: int, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
         chances = np.repeat(mask, mdp.actions).astype(np.float64) @ mdp.matrix(stage)
@@ -115,7 +120,7 @@ def reachable(mdp: TabularMDP) -> list[NDArray[np.bool_]]:
 
 
 def draw_theta(d: int, largest: float, bound: float | None, rng: np.random.Generator) -> tuple[Array, float]:
-    """A random θ* that can carry values up to ``largest``, and B."""
+    """A random θ* that can realize values up to ``largest``, and B."""
     if bound is not None and number("bound", bound, 0.0) < largest:
         raise BadInput(f"features of norm 1 cannot realize values up to {largest:g} with bound {bound:g}")
     if bound == 0:
@@ -127,10 +132,10 @@ def draw_theta(d: int, largest: float, bound: float | None, rng: np.random.Gener
 
 
 def embed(x: Array, theta: Array, raw: Array) -> Array:
-    """Unit vectors φ with <φ, θ> = x, (..., d); ``raw`` (..., d) says where they point otherwise."""
+    """Unit vectors φ with <φ, θ> = x, (..., d); ``raw`` (..., d) determines their direction orthogonal to θ."""
     square = float(theta @ theta)
     across = raw
-    for _ in range(2):  # where little of it is left, the first time leaves rounding errors along θ
+    for _ in range(2):  # twice, because the first projection may leave rounding errors along θ
         across = across - np.multiply.outer(across @ theta / square, theta)
         across /= np.linalg.norm(across, axis=-1, keepdims=True)
     height = np.sqrt(np.maximum(0.0, 1.0 - x * x / square))
@@ -140,10 +145,10 @@ def embed(x: Array, theta: Array, raw: Array) -> Array:
 def _misspecify(
     x: Array, eta: float, kind: str, rng: np.random.Generator
 ) -> tuple[Array, list[tuple[int, int, float]]]:
-    """Values within eta of x that θ* realizes, and a pair (copy, original, ratio) of parallel features.
+    """Values y within eta of x for θ* to realize, and a pair (copy, original, ratio) of parallel features.
 
-    Write y for the realized values.  With φ_i = α φ_j and residuals x_i - y_i, x_j - y_j of size eta whose signs are
-    those of λ = (1, -α), every θ has λ·(x - Φθ) = λ·x = eta ‖λ‖_1: no θ is better than eta at both.
+    With φ_i = α φ_j and residuals x_i - y_i, x_j - y_j of size eta whose signs are
+    those of λ = (1, -α), every θ has λ·(x - Φθ) = λ·x = eta ‖λ‖_1: no θ has an error below eta at both.
     """
     if eta == 0:
         return x, []

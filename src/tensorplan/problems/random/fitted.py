@@ -1,8 +1,8 @@
-"""Finite MDPs with features that miss v* by a little: the parameter that fits best, and by how much it misses.
+"""Finite MDPs with given features: the best fit of v*, and its error.
 
     η = min_θ max_s |v*(s) - <φ(s), θ>|
 
-over all states of all stages (:mod:`tensorplan.features.misfit`).
+over the states of all stages (:mod:`tensorplan.features.misfit`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def featured(
 ) -> Problem:
     """The MDP with features by name: ``"realizing"`` (d = 5), ``"realizing3"``, or a spec such as ``"poly2"``.
 
-    ``point(state, stage)`` is where a state lies in the frame, for specs (see :mod:`tensorplan.features`).
+    ``point(state, stage)`` is the point of a state in the frame, for specs (:mod:`tensorplan.features`).
     """
     if (d := realizing(features)) is not None:
         return featurize(mdp, d, discount=discount, name=name)
@@ -34,9 +34,9 @@ def featured(
 
 
 def fitted(mdp: TabularMDP, tables: Sequence[Array], *, discount: float, name: str) -> Problem:
-    """The MDP with φ_v read off tables, (S, d) for each stage: θ* is the best fit to v*, η what it misses by.
+    """The MDP with φ_v from tables, (S, d) per stage; θ* is the best fit of v*, and η its error.
 
-    The features are divided by one number so that the largest norm is 1.
+    All features are divided by the largest norm.
     """
     solution = solve_tabular(mdp, discount)
     largest = max(float(np.linalg.norm(table, axis=1).max()) for table in tables)

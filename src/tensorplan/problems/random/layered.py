@@ -1,11 +1,11 @@
 """Random layered MDPs whose optimal values are linear in d features, with any number of states per stage.
 
-Small ones are drawn as tables.  Large ones are *procedural*: successors, values and features are computed from
-a hash of the state when asked for, so that 10^12 states per stage cost no memory.  There the values come first,
+Small ones are drawn as tables.  Large ones are *procedural*: successors, values and features are computed on demand
+from a hash of the state, so that 10^12 states per stage take no memory.  There the values are chosen first,
 
     v*(s) = (H - h)/2 + n(s),      |n(s)| <= 0.15,
 
-every pair (s, a) gets a gap g(s, a) >= 0 that is zero for one action, and the mean reward follows from Bellman's
+every pair (s, a) has a gap g(s, a) >= 0 that is zero for one action, and the mean reward follows from Bellman's
 equation, r(s, a) = v*(s) - g(s, a) - E v*(S'), which lies in [0, 1].
 """
 
@@ -23,7 +23,14 @@ from tensorplan.problems.random.featurize import draw_theta, embed, featurize
 from tensorplan.problems.tables.tabular import TabularMDP
 
 TABLE_LIMIT = 100_000
-"""States per stage above which the procedural form is used unless asked otherwise."""
+"""States per stage above which a problem is procedural by default."""
+
+_NOISE, _GAP = 0.15, (0.02, 0.18)
+"""The range of n(s) and of nonzero gaps, for which procedural rewards are in [0, 1]."""
+
+_MASK, _GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+"""The constants of splitmix64 (Steele, Lea and Flood 2014)."""
 
 
 def layered(
@@ -43,10 +50,10 @@ def layered(
     procedural: bool | None = None,
     seed: int = 0,
 ) -> Problem:
-    """A random layered problem; ``branching`` successors per pair, Bernoulli rewards with ``noise``.
+    """A random layered problem with ``branching`` successors per pair, and Bernoulli rewards with ``noise``.
 
-    Tables have mean rewards up to ``scale`` <= 1, a ``bound`` B that can be chosen, ``starts`` start states, and with
-    ``reach`` features that realize the values at reachable states only.
+    Only for tables: mean rewards up to ``scale`` <= 1, a given ``bound`` B, ``starts`` start states, and with ``reach``
+    features that realize the values at reachable states only.
     """
     actions, d = whole("actions", actions, 1), whole("d", d, 2)
     states, horizon = whole("states", states, 1), whole("horizon", horizon, 1)
@@ -60,12 +67,9 @@ def layered(
     family = "layered-stochastic" if noise or branching > 1 else "layered"
     name = f"{family}/{actions}x{d}"
     if truth("procedural", states > TABLE_LIMIT if procedural is None else procedural):
-        one_of("the kind of a procedural problem", kind, ("v",))
-        one_of("eta of a procedural problem", str(eta), ("0.0",))
-        one_of("scale of a procedural problem", str(scale), ("1.0",))
-        one_of("bound of a procedural problem", str(bound), ("None",))
-        one_of("starts of a procedural problem", str(starts), ("1",))
-        one_of("reach of a procedural problem", str(reach), ("False",))
+        fixed = {"eta": (eta, 0.0), "scale": (scale, 1.0), "bound": (bound, None), "starts": (starts, 1)}
+        for option, (given, only) in {"the kind": (kind, "v"), **fixed, "reach": (reach, False)}.items():
+            one_of(f"{option} of a procedural problem", str(given), (str(only),))
         return procedural_problem(actions, d, states, horizon, branching, noise, seed, name)
     rng = np.random.default_rng([seed, 1])
     mdp = random_layered(rng, actions, states, horizon, branching, noise, scale, starts)
@@ -82,7 +86,7 @@ def random_layered(
     scale: float = 1.0,
     starts: int = 1,
 ) -> TabularMDP:
-    """A layered table: uniform successors, weights, mean rewards up to ``scale``, and start among the first states."""
+    """A layered table with random successors, weights and mean rewards up to ``scale``; it starts in a first state."""
     from scipy import sparse
 
     pairs = states * actions
@@ -100,22 +104,17 @@ def random_layered(
 
 # ---------------------------------------------------------------------------------------- procedural
 
-_MASK = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
-_NOISE = 0.15
-_GAP = (0.02, 0.18)
-
 
 def _mix(x: int) -> int:
     """A 64-bit hash of an integer (the finaliser of splitmix64)."""
     x = x * _GOLDEN & _MASK
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-    x = (x ^ x >> 27) * 0x94D049BB133111EB & _MASK
+    x = (x ^ x >> 30) * _MULTIPLIERS[0] & _MASK
+    x = (x ^ x >> 27) * _MULTIPLIERS[1] & _MASK
     return x ^ x >> 31
 
 
 class Procedural:
-    """A layered MDP made by hashing; a state is the integer stage * states + index."""
+    """A layered MDP computed by hashing; a state is the integer stage * states + index."""
 
     reward_range = (0.0, 1.0)
 
@@ -131,7 +130,7 @@ class Procedural:
         self._key_next, self._key_noise, self._key_gap, self._key_best, self.key_features = keys
 
     def start(self, rng: np.random.Generator) -> int:
-        """The one start state."""
+        """The start state, which is fixed."""
         return 0
 
     def step(self, state: int, action: int, rng: np.random.Generator) -> tuple[float, State]:
@@ -146,14 +145,14 @@ class Procedural:
     def step_batch(
         self, state: int, action: int, n: int, rng: np.random.Generator
     ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """Draw n samples of one pair at once."""
+        """Draw a batch of n samples of one pair."""
         successors = self._successors(state, action)
         which = rng.integers(self.branching, size=n)
         mean = self._mean_reward(state, action, successors)
         return (rng.random(n) < mean).astype(np.float64) if self.noise else np.full(n, mean), successors, which
 
     def value(self, state: State, stage: int = 0) -> float:
-        """v*(state); the stage is in the state."""
+        """v*(state); the state determines the stage."""
         if state is END:
             return 0.0
         unit = float(_mix(self._key_noise + state) >> 11) * 2.0**-53
@@ -189,15 +188,15 @@ def procedural_problem(
     rng = np.random.default_rng([seed, 2])
     theta, bound = draw_theta(d, horizon / 2 + _NOISE, None, rng)
     centre = rng.standard_normal(d)
-    multipliers = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
-    places = np.arange(d, dtype=np.uint64) * np.uint64(_GOLDEN)
+    multipliers = np.array(_MULTIPLIERS, dtype=np.uint64)
+    entries = np.arange(d, dtype=np.uint64) * np.uint64(_GOLDEN)
 
     def phi_v(state: int, stage: int) -> Array:
-        x = places + np.uint64(_mix(mdp.key_features + state))
+        x = entries + np.uint64(_mix(mdp.key_features + state))
         x = (x ^ (x >> np.uint64(30))) * multipliers[0]
         x = (x ^ (x >> np.uint64(27))) * multipliers[1]
         x ^= x >> np.uint64(31)
-        # uniform on [-sqrt 3, sqrt 3): variance one, as the Gaussian centre has
+        # uniform on [-sqrt 3, sqrt 3), which has variance 1 like the Gaussian centre
         raw = centre + (x.astype(np.float64) * 2.0**-63 - 1.0) * np.sqrt(3.0)
         return embed(np.float64(mdp.value(state)), theta, raw)  # type: ignore[arg-type]
 

@@ -1,1 +1,1 @@
-"""Explicit MDPs, solved exactly."""
+"""Explicit finite MDPs, and exact solutions by dynamic programming."""

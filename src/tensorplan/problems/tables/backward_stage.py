@@ -1,4 +1,4 @@
-"""Backward induction through one large deterministic stage, compiled."""
+"""The compiled backup of one deterministic stage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorplan.core.compiled import compiled
 
 @compiled
 def best_step(following: Any, target: Any, rewards: Any, best: Any) -> None:
-    """best[s] = max_a rewards[s, a] + following[target[s A + a]]."""
+    """Set best[s] = max_a rewards[s, a] + following[target[s A + a]]."""
     states, actions = rewards.shape
     for s in range(states):
         top = -np.inf

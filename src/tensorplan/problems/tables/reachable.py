@@ -1,7 +1,7 @@
-"""Exact optimal values of a deterministic problem, from all states that can be reached.
+"""Exact optimal values of a deterministic problem, by enumerating its reachable states.
 
-To list them takes a step of the simulator for each state and action, which no meter sees.  So it is done once for each
-problem, within an :class:`Effort`, and ``problem.unmetered`` counts the steps.
+This takes one unmetered simulator step per state and action.  It is done once per problem, within the limits of an
+:class:`Effort`, and ``problem.unmetered`` counts the steps.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from tensorplan.problems.simulate import draw
 from tensorplan.problems.tables.tabular import TabularMDP, TabularValues, solve_tabular
 
 LIMIT = 2_000_000
-"""The largest number of states, stages counted apart, that are enumerated."""
+"""Most (stage, state) that are enumerated, which bounds memory."""
 
 PACED = 5
-"""Steps that tell how slow a simulator is; the first is left out, since it may load or compile something."""
+"""Steps after which the time per step is measured; the first is excluded, since it may load or compile something."""
 
 PULSE = 1.0
-"""Seconds between two words about how far a search is."""
+"""Seconds between two progress messages of a search."""
 
 SILENCE = 5.0
-"""The same where nobody asked for them, in the log."""
+"""The same for warnings in the log, when no progress callback is given."""
 
 log = logging.getLogger("tensorplan")
 Progress = Callable[[str], None]
 
 
 class Effort(NamedTuple):
-    """What a search for all states may take of a simulator."""
+    """Limits of the enumeration of states."""
 
     steps: float = math.inf
     seconds: float = math.inf
     pace: float = math.inf
-    """Seconds of one step; where it takes longer nothing is listed."""
+    """Seconds per step above which the enumeration is refused."""
 
 
 BRIEF = Effort(20_000, 2.0, 0.01)
-"""Where v* would be nice to have, as for a regret; within two seconds slower steps do not get to 200."""
+"""For uses where v* is optional, such as a regret; at a slower pace, two seconds allow fewer than 200 steps."""
 
 WHOLE = Effort()
-"""Where somebody asked for v*."""
+"""No limits, for uses that require v*."""
 
 
 class ExploredValues:
-    """Optimal values of the states found; see :func:`explore`."""
+    """Optimal values of the reachable states (:func:`explore`)."""
 
     def __init__(self, places: dict[tuple[int, State], int], values: TabularValues) -> None:
         self.places = places
@@ -74,24 +74,24 @@ class ExploredValues:
 
 
 class Graph(NamedTuple):
-    """What a start state leads to: each place (stage, state) with its number, and where each pair leads and pays."""
+    """The transition graph of the reachable places (stage, state), each with its number."""
 
     places: dict[tuple[int, State], int]
     targets: list[int]
-    """The number of the place that a pair leads to, in the order of places and actions; -1 for END."""
+    """The number of the successor of each pair, in the order of places and actions; -1 for END."""
     rewards: list[float]
 
 
 _graphs: WeakKeyDictionary[Problem, Graph] = WeakKeyDictionary()
 _solved: WeakKeyDictionary[Problem, ExploredValues] = WeakKeyDictionary()
 _refused: WeakKeyDictionary[Problem, dict[tuple[int, Effort], str]] = WeakKeyDictionary()
-"""What came of the searches so far, for as long as their problems live; a graph is dropped once it is solved."""
+"""Results of searches, for the lifetime of their problems; a graph is dropped once it is solved."""
 
 
 def places(
     problem: Problem, limit: int, effort: Effort = WHOLE, progress: Progress | None = None
 ) -> dict[tuple[int, State], int]:
-    """All places (stage, state) that the start state of a deterministic problem leads to, numbered breadth first."""
+    """All (stage, state) reachable from the start state of a deterministic problem, numbered breadth first."""
     solved = _solved.get(problem)
     found = _graph(problem, limit, effort, progress).places if solved is None else solved.places
     if len(found) > limit:
@@ -100,7 +100,7 @@ def places(
 
 
 def explore(problem: Problem, effort: Effort = WHOLE, progress: Progress | None = None) -> ExploredValues:
-    """v* and q* of a deterministic problem, by enumerating what its start state leads to."""
+    """v* and q* of a deterministic problem, by enumerating the states reachable from its start state."""
     size = len(places(problem, LIMIT, effort, progress))
     if problem not in _solved:
         _solved[problem] = _solution(problem, _graphs[problem], size)
@@ -124,22 +124,22 @@ def _solution(problem: Problem, found: Graph, size: int) -> ExploredValues:
 
 
 def _graph(problem: Problem, limit: int, effort: Effort, progress: Progress | None) -> Graph:
-    """What the start state leads to; what was found, or refused, before is not searched for again."""
+    """The graph of reachable places; the result, or the refusal, of an earlier search is reused."""
     if problem in _graphs:
         return _graphs[problem]
     refused = _refused.setdefault(problem, {})
     if (limit, effort) in refused:
         raise Refused(refused[limit, effort])
     try:
-        _graphs[problem] = _search(problem, limit, _Watch(problem, effort, progress))
+        _graphs[problem] = _search(problem, limit, _Monitor(problem, effort, progress))
     except Refused as refusal:
         refused[limit, effort] = str(refusal)
         raise
     return _graphs[problem]
 
 
-def _search(problem: Problem, limit: int, watch: _Watch) -> Graph:
-    """Breadth first."""
+def _search(problem: Problem, limit: int, monitor: _Monitor) -> Graph:
+    """The graph of reachable places, by breadth-first search."""
     if not problem.deterministic:
         raise Refused(f"problem {problem.name!r} is not deterministic, so its states cannot be enumerated")
     rng = np.random.default_rng(0)
@@ -148,7 +148,7 @@ def _search(problem: Problem, limit: int, watch: _Watch) -> Graph:
     order = [(0, start)]
     for stage, state in order:
         for action in range(problem.actions):
-            watch.step(len(order))
+            monitor.step(len(order))
             reward, following = draw(problem, state, stage, action, rng)
             found.rewards.append(reward)
             following = problem.arrive(following, stage)
@@ -164,26 +164,28 @@ def _search(problem: Problem, limit: int, watch: _Watch) -> Graph:
     return found
 
 
-class _Watch:
-    """Counts the steps of a search, ends it where it takes too much, and tells how far it is."""
+class _Monitor:
+    """Counts the steps of a search, enforces its limits, and reports progress."""
 
     def __init__(self, problem: Problem, effort: Effort, progress: Progress | None) -> None:
         self.problem, self.effort = problem, effort
-        self.tell, self.pause = (log.warning, SILENCE) if progress is None else (progress, PULSE)
+        self.report, self.pause = (log.warning, SILENCE) if progress is None else (progress, PULSE)
         self.steps = 0
-        self.began = self.told = self.warm = time.perf_counter()
+        self.began = self.reported = self.warm = time.perf_counter()
 
     def step(self, found: int) -> None:
-        """One more step is to be made; raises where that would be too much."""
+        """Count a step before it is made; Refused if it would exceed the limits."""
         now, (most, seconds, pace) = time.perf_counter(), self.effort
         self.warm = now if self.steps <= 1 else self.warm
         if self.steps == PACED and now - self.warm > pace * (PACED - 1):
             raise self._refusal(f"are not listed, since a step takes {(now - self.warm) / (PACED - 1):.2g} s")
         if self.steps >= most or now - self.began > seconds:
             raise self._refusal(f"could not be listed within {most:,.0f} steps and {seconds:g} s")
-        if now - self.told > self.pause:
-            self.told = now
-            self.tell(f"listing the states of problem {self.problem.name!r}: {found:,} in {self.steps:,} steps so far")
+        if now - self.reported > self.pause:
+            self.reported = now
+            self.report(
+                f"listing the states of problem {self.problem.name!r}: {found:,} in {self.steps:,} steps so far"
+            )
         self.steps += 1
         self.problem.count_unmetered(1)
 

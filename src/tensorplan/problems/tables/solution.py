@@ -1,4 +1,4 @@
-"""The exact optimal values of a problem, wherever they can be had: what judges, diagnoses and the oracle read."""
+"""The exact optimal values of a problem, for judges, diagnoses and the oracle."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
 
 
 def exact_solution(problem: Problem, effort: Effort = BRIEF, progress: Progress | None = None) -> OptimalValues:
-    """v* and q*: as given, by backward induction on a table, or on the states that can be reached.
+    """v* and q*: the given solution, or by dynamic programming on a table, or on the reachable states.
 
-    Only to list those takes steps of the simulator, once for a problem, and no more than ``effort`` allows.
+    Only the enumeration of reachable states takes simulator steps, once per problem and within ``effort``.
     """
     if problem.solution is not None:
         return problem.solution

@@ -1,9 +1,8 @@
 """Explicit finite MDPs, solved exactly.
 
-States are numbered.  A *stationary* MDP has one transition matrix for all stages and states 0 .. S-1; a
-*layered* one has a matrix per stage, and its states are numbered through the stages, so that a state
-carries its stage.  Rows of a matrix are pairs (s, a) in the order s * A + a; columns are next states, and
-a last extra column, where there is one, stands for END.
+States are numbers.  A *stationary* MDP has one transition matrix for all stages and states 0 .. S-1; a *layered* one
+has a matrix per stage, and its states are numbered consecutively over the stages, so that a state determines its stage.
+Rows of a matrix are pairs (s, a) in the order s * A + a; columns are next states, with an optional last column for END.
 """
 
 from __future__ import annotations
@@ -21,25 +20,30 @@ from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import number, whole
 
 ROW_SLACK = 1e-9
-"""How far from 1 the probabilities of a row may sum."""
+"""How far from 1 the sum of the probabilities of a row may be (rounding)."""
 
 BLOCK = 8192
-"""States whose actions are compared at a time, so that they stay in the processor's cache."""
+"""States that are maximised over at a time, so that they stay in the processor's cache."""
 
 COMPILED = 500_000
-"""Pairs per stage from which compiled code pays for being loaded."""
+"""Pairs per stage from which on compiled code is worth loading."""
 
-Matrix = Any  # a dense (rows, columns) array or a scipy.sparse CSR matrix: both have shape, @ and row slices
+ITERATIONS, CONVERGED = 1_000_000, 1e-14
+"""Most value iterations without a horizon, and the relative change at which they end (rounding)."""
+
+DIVERGED = 1e12
+"""A value above which value iteration counts as divergent."""
+
+Matrix = Any  # a dense array (rows, columns) or a scipy.sparse CSR matrix: both have shape, @ and row slices
 
 
 class TabularMDP:
     """A finite MDP given by its matrices.
 
-    ``transitions`` is (S, A, S) or (S, A, S+1), or sparse (S*A, S) or (S*A, S+1); or one such object per
-    stage, the last of which may be None, since after the horizon comes END anyway.  ``rewards`` holds the mean
-    rewards (S, A), or one such array per stage.  With ``noise`` rewards are drawn from the two ends of
-    ``reward_range`` with that mean, else they are the mean.  ``start`` is a state, or a distribution over the
-    states of stage 0.
+    ``transitions`` is (S, A, S) or (S, A, S+1), or sparse (S*A, S) or (S*A, S+1); or a list with one of these per
+    stage, the last of which may be None, since it leads to END anyway.  ``rewards`` are the mean rewards (S, A), or one
+    such array per stage.  With ``noise`` a reward is one of the two ends of ``reward_range``, with that mean; otherwise
+    it is the mean.  ``start`` is a state, or a distribution over the states of stage 0.
     """
 
     return_range: tuple[float, float] | None = None
@@ -106,7 +110,7 @@ class TabularMDP:
     def step_batch(
         self, state: int, action: int, n: int, rng: np.random.Generator
     ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """Draw n samples of one pair at once."""
+        """Draw a batch of n samples of one pair."""
         cumulative, successors, reward = self._row(state, action)
         if cumulative:
             which = np.searchsorted(np.array(cumulative), rng.random(n), side="right")
@@ -118,7 +122,7 @@ class TabularMDP:
         return np.where(rng.random(n) * (high - low) < reward - low, high, low), successors, which
 
     def _row(self, state: int, action: int) -> tuple[list[float], list[State], float]:
-        """Cumulative probabilities (the last left out), the successors and the mean reward of a pair."""
+        """The cumulative probabilities (without the last), successors and mean reward of a pair."""
         index = state * self.actions + action
         if index not in self._rows:
             stage = self.stage_of(state)
@@ -143,13 +147,13 @@ class TabularMDP:
         return range(self._offsets[table], self._offsets[table] + self._sizes[table])
 
     def start_weights(self) -> list[tuple[int, float]]:
-        """The start states with their probabilities."""
+        """The start states and their probabilities."""
         if isinstance(self._start, int):
             return [(self._start, 1.0)]
         return [(s, w) for s, w in enumerate(np.diff(self._start, prepend=0.0).tolist()) if w > 0]
 
     def stage_of(self, state: int) -> int:
-        """The table that a state belongs to: its stage when layered, else 0."""
+        """The table of a state: its stage if layered, else 0."""
         if not 0 <= state < self._offsets[-1]:
             raise BadInput(f"there is no state {state!r}: states are 0 .. {self._offsets[-1] - 1}")
         return bisect_right(self._offsets, state) - 1 if self.layered else 0
@@ -162,7 +166,7 @@ class TabularMDP:
         return state - first
 
     def matrix(self, stage: int) -> Matrix:
-        """The transition matrix of one stage; None after the last."""
+        """The transition matrix of one stage; None for the last one of a layered MDP."""
         return self._matrices[stage if self.layered else 0]
 
     def rewards(self, stage: int) -> Array:
@@ -178,8 +182,8 @@ class TabularMDP:
     def improve(self, stage: int, following: Array | None) -> Array:
         """max_a q(., a) of one stage, (S,).
 
-        Column by column, which beats numpy's reduction over a short last axis, and in blocks that stay in the cache.
-        A large deterministic stage is done in one compiled pass, at the speed at which its arrays can be read.
+        The maximum is taken column by column, which is faster than NumPy's reduction over a short last axis, in blocks
+        that fit the cache.  A large deterministic stage takes one compiled pass, limited by memory bandwidth.
         """
         rewards = self.rewards(stage)
         best: Array = np.empty(len(rewards))
@@ -206,7 +210,7 @@ class TabularMDP:
             return np.zeros(shape)
         if matrix.shape[1] > len(following):
             following = np.append(following, 0.0)
-        if self._selects[stage if self.layered else 0]:  # a deterministic stage only moves values
+        if self._selects[stage if self.layered else 0]:  # a deterministic stage only permutes values
             return np.asarray(np.take(following, matrix.indices)).reshape(shape)
         return np.asarray(matrix @ following).reshape(shape)
 
@@ -217,12 +221,12 @@ class TabularMDP:
         if matrix is None:
             if self.layered and stage == self.horizon - 1:  # type: ignore[operator]
                 return None
-            raise BadInput(f"{at}: only the last stage may leave them out")
+            raise BadInput(f"{at}: only the last stage may omit them")
         if hasattr(matrix, "tocsr"):
             matrix = matrix.tocsr().astype(np.float64)
             matrix.sum_duplicates()
             matrix.eliminate_zeros()
-            if max(matrix.nnz, *matrix.shape) < 2**31:  # short indices: less memory to read
+            if max(matrix.nnz, *matrix.shape) < 2**31:  # 32-bit indices halve the memory traffic
                 matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
             data = matrix.data
         else:
@@ -263,7 +267,7 @@ class TabularMDP:
                 )
 
     def _start_distribution(self, start: int | ArrayLike) -> int | Array:
-        """The start state, or the cumulative distribution over those of stage 0."""
+        """The start state, or the cumulative distribution over the states of stage 0."""
         size = self._sizes[0]
         if np.ndim(start) == 0:
             return whole("start", start, 0, size - 1)
@@ -295,7 +299,7 @@ def _row_entries(matrix: Matrix, row: int) -> tuple[NDArray[np.integer[Any]], Ar
 
 
 class TabularValues:
-    """v and q of a tabular MDP, stage by stage: ``v[h]`` is (S,), ``q[h]`` is (S, A), h = 0 .. H-1."""
+    """v and q of a tabular MDP by stage: ``v[h]`` is (S,), ``q[h]`` is (S, A), h = 0 .. H-1."""
 
     def __init__(self, mdp: TabularMDP, v: tuple[Array, ...], discount: float = 1.0) -> None:
         self.mdp = mdp
@@ -304,7 +308,7 @@ class TabularValues:
 
     @cached_property
     def q(self) -> tuple[Array, ...]:
-        """q = r + γ P v, made from v when first asked for."""
+        """q = r + γ P v, computed at the first access."""
         following = self.v if self.mdp.horizon is None else (*self.v[1:], None)
         return tuple(self.mdp.backup(h, None if f is None else self.discount * f) for h, f in enumerate(following))
 
@@ -323,9 +327,9 @@ class TabularValues:
 
 
 def solve_tabular(mdp: TabularMDP | Problem, discount: float | None = None) -> TabularValues:
-    """Exact v*, q* by backward induction, or by value iteration to its fixed point without a horizon.
+    """Exact v*, q* by backward induction, or without a horizon by value iteration to its fixed point.
 
-    ``discount``: that of the problem, or 1, where none is given.
+    ``discount`` defaults to that of the problem, or 1.
     """
     mdp, discount = _tabular(mdp, discount)
     if mdp.horizon is None:
@@ -339,7 +343,7 @@ def solve_tabular(mdp: TabularMDP | Problem, discount: float | None = None) -> T
 def evaluate_tabular(
     mdp: TabularMDP | Problem, policy: Sequence[ArrayLike], discount: float | None = None
 ) -> TabularValues:
-    """Exact v^π, q^π of a given memoryless policy.
+    """Exact v^π, q^π of a memoryless policy.
 
     ``policy[h]`` holds actions (S,) or probabilities (S, A); one entry per stage, a single one without a horizon.
     """
@@ -349,7 +353,7 @@ def evaluate_tabular(
         raise BadInput(f"the policy has {len(policy)} stages, the MDP {stages}")
     weights = [_weights(mdp, h, np.asarray(part)) for h, part in enumerate(policy)]
     if mdp.horizon is None:
-        return TabularValues(mdp, (_evaluate_forever(mdp, weights[0], discount),), discount)
+        return TabularValues(mdp, (_evaluate_stationary(mdp, weights[0], discount),), discount)
     v: list[Array] = []
     for stage in reversed(range(mdp.horizon)):
         q = mdp.backup(stage, discount * v[-1] if v else None)
@@ -379,15 +383,15 @@ def _weights(mdp: TabularMDP, stage: int, part: NDArray[Any]) -> Array:
 
 
 def _fixed_point(mdp: TabularMDP, discount: float) -> Array:
-    """v* without a horizon: value iteration from 0 until nothing changes by more than rounding."""
+    """v* without a horizon, by value iteration from 0 until it changes by rounding only."""
     v = np.zeros(len(mdp.states(0)))
-    # without chance a finite value is that of a path that visits no state twice
+    # in a deterministic MDP a finite optimal value is attained by a path that visits no state twice
     largest = float(np.abs(mdp.rewards(0)).max(initial=0.0))
-    limit = max(1.0, 2 * len(v) * largest) if mdp.deterministic_transitions and discount == 1 else 1e12
-    for _ in range(1_000_000):
+    limit = max(1.0, 2 * len(v) * largest) if mdp.deterministic_transitions and discount == 1 else DIVERGED
+    for _ in range(ITERATIONS):
         previous, v = v, mdp.improve(0, discount * v)
         scale = max(1.0, float(np.abs(v).max(initial=0.0)))
-        if float(np.abs(v - previous).max(initial=0.0)) <= 1e-14 * scale:
+        if float(np.abs(v - previous).max(initial=0.0)) <= CONVERGED * scale:
             return v
         if scale > limit:
             break
@@ -395,8 +399,8 @@ def _fixed_point(mdp: TabularMDP, discount: float) -> Array:
     raise BadInput(f"without a horizon the optimal value must be finite; at state {state} it is not")
 
 
-def _evaluate_forever(mdp: TabularMDP, weights: Array, discount: float) -> Array:
-    """v^π without a horizon: the solution of v = r_π + γ P_π v; without a discount π must reach END from everywhere."""
+def _evaluate_stationary(mdp: TabularMDP, weights: Array, discount: float) -> Array:
+    """v^π without a horizon, by solving v = r_π + γ P_π v; for γ = 1, π must reach END from every state."""
     from scipy import sparse
     from scipy.sparse.linalg import spsolve
 

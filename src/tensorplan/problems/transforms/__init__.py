@@ -1,1 +1,1 @@
-"""MDPs made of MDPs."""
+"""MDPs derived from other MDPs."""

@@ -1,14 +1,14 @@
-"""Action binarization: A actions as ⌈log2 A⌉ binary ones, asked about in the paper's discussion.
+"""Action binarization: A actions as ⌈log2 A⌉ binary ones (Weisz et al. 2022, discussion).
 
-Each stage becomes L = ⌈log2 A⌉ stages, in which the bits of the action are chosen one after the other, the most
-significant first.  A state is (s, prefix) with the bits chosen so far, fewer than L; the last bit takes the step of s.
-Codes that no action has stand for the last action.  The optimal values are
+Each stage becomes L = ⌈log2 A⌉ stages, in which the bits of the action are chosen in turn, the most significant first.
+A state is (s, prefix), where the prefix has fewer than L bits; the last bit takes the step of s.  Unused codes mean the
+last action.  The optimal values are
 
     v*((s, prefix)) = max of q*(s, a) over the actions a whose code begins with prefix.
 
-**No features for them can be derived** from φ_q in general: if there were some of polynomial dimension, TensorPlan
-would solve the hard MDPs as problems with two actions, which the lower bound rules out for A = Ω(d^{1/4} ∧ H^{1/2}).
-The maps offered here are candidates; ``benchmarks.discussion`` measures by how much they miss.
+**Features that realize them cannot be derived** from φ_q in general: with such features of polynomial dimension,
+TensorPlan would solve the hard MDPs as problems with two actions, which the lower bound rules out for
+A = Ω(d^{1/4} ∧ H^{1/2}).  The maps offered here are candidates; ``benchmarks.discussion`` measures their error.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tensorplan.core.specs import one_of, undiscounted
 from tensorplan.problems.transforms.forwarding import Forwarding
 
 MAPS = ("first", "mean", "concat")
-"""φ_q of the first completion; the mean over the completions; those of all completions side by side."""
+"""φ_q of the first completion of the prefix, their mean, or their concatenation."""
 
 
 class BinarizedMDP(Forwarding):
-    """The MDP of (s, prefix); with a horizon a stage h of the problem is the stages L h .. L h + L - 1."""
+    """The MDP of (s, prefix); with a horizon, stage h of the problem becomes the stages L h .. L h + L - 1."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.mdp)
@@ -41,7 +41,7 @@ class BinarizedMDP(Forwarding):
         self.reward_range = (min(low, 0.0), max(high, 0.0))
 
     def start(self, rng: np.random.Generator) -> State:
-        """A start state, and no bits."""
+        """A start state with the empty prefix."""
         return (self.problem.mdp.start(rng), ())
 
     def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[float, State]:
@@ -55,25 +55,25 @@ class BinarizedMDP(Forwarding):
         return reward, END if following is END else (following, ())
 
     def completions(self, prefix: tuple[int, ...]) -> range:
-        """The actions whose code begins with the prefix."""
+        """The actions whose codes begin with the prefix."""
         free, last = self.bits - len(prefix), self.problem.actions - 1
         first = int("0" + "".join(map(str, prefix)), 2) << free
         return range(min(first, last), min(first + (1 << free) - 1, last) + 1)
 
     def inner_stage(self, stage: int) -> int:
-        """The stage of the problem."""
+        """The corresponding stage of the problem."""
         return stage // self.bits
 
 
 @dataclass(frozen=True)
 class BinarizedValues:
-    """Optimal values from those of the problem."""
+    """The optimal values, from those of the problem."""
 
     mdp: BinarizedMDP
     solution: OptimalValues
 
     def value(self, state: State, stage: int) -> float:
-        """v*((s, prefix))."""
+        """v*((s, prefix)), the maximum of q*(s, .) over the completions of the prefix."""
         inner, prefix = state
         h = self.mdp.inner_stage(stage)
         return max(self.solution.action_value(inner, a, h) for a in self.mdp.completions(prefix))
@@ -85,11 +85,11 @@ class BinarizedValues:
 
 
 def binarize(problem: Problem, features: str = "mean") -> Problem:
-    """The problem with its actions spelled in bits, and a candidate for φ_v made from φ_q.
+    """The problem with binary actions, and a candidate for φ_v computed from φ_q.
 
     ``features``: "first" and "mean" have d entries; "concat" has A d, divided by the number of completions, with zeros
-    for actions that are none.  Nothing promises that they realize v*, so there is no θ*.  B is that of the problem, and
-    √A times as large for "concat", where θ repeated A times gives what θ gives for "mean".
+    for other actions.  They need not realize v*, so there is no θ*.  B is that of the problem, or √A times as large for
+    "concat", where θ repeated A times has the values of θ with "mean".
     """
     one_of("features", features, MAPS)
     if problem.phi_q is None:
@@ -107,9 +107,9 @@ def binarize(problem: Problem, features: str = "mean") -> Problem:
             return np.asarray(rows[chosen.start])
         if features == "mean":
             return np.asarray(rows[chosen.start : chosen.stop].mean(axis=0))
-        spread = np.zeros(rows.shape)
-        spread[chosen.start : chosen.stop] = rows[chosen.start : chosen.stop] / len(chosen)
-        return spread.ravel()
+        blocks = np.zeros(rows.shape)
+        blocks[chosen.start : chosen.stop] = rows[chosen.start : chosen.stop] / len(chosen)
+        return blocks.ravel()
 
     return Problem(
         mdp,

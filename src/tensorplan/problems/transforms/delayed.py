@@ -1,13 +1,13 @@
 """The one-step-delayed MDP M̄ that TP' plans in (Weisz et al. 2022, proof of Lemma tensorplan-qstar).
 
-A state (s, a) of M̄ says that a is about to be executed in s.  Whatever is chosen there waits: (s, a) pays the reward
-of a in s and leads to (f(s, a), a').  An episode starts one step earlier, at (s0, None), where choosing is free:
+In the state (s, a) of M̄, a is about to be executed in s.  Choosing a' there pays the reward of a in s and leads to
+(f(s, a), a').  An episode starts one step earlier, at (s0, None), where choosing an action is free:
 
     φ̄((s0, None)) = [1, 0],    φ̄((s, a)) = [0, φ_q(s, a)],    θ̄* = [v*(s0), θ*],    horizon H + 1, dimension d + 1,
 
-and v̄*((s, a)) = r(s, a) + max_a' q*(f(s, a), a') = q*(s, a), because the next state f(s, a) is no matter of chance:
-linear q* in M is linear v* in M̄.  When M is at S_t, t >= 1, M̄ is at (S_{t-1}, A_{t-1}), where the paper prints
-(S_t, A_{t-1}): that would ask what to do after A_{t-1} is executed once more.
+and v̄*((s, a)) = r(s, a) + max_a' q*(f(s, a), a') = q*(s, a), because the transition f is deterministic: linear q* in M
+is linear v* in M̄.  When M is at S_t, t >= 1, M̄ is at (S_{t-1}, A_{t-1}); the paper prints (S_t, A_{t-1}), in which
+A_{t-1} would be executed once more.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from tensorplan.problems.tables.tabular import TabularMDP
 from tensorplan.problems.transforms.forwarding import Forwarding
 
 LENGTHENED = math.sqrt(2.0)
-"""B of M̄ as a multiple of B of M: v*(s0) = max_a <φ_q(s0, a), θ*> <= B, so ‖θ̄*‖² <= 2 B² (the paper takes 2B)."""
+"""B of M̄ relative to B of M: v*(s0) = max_a <φ_q(s0, a), θ*> <= B, so ‖θ̄*‖² <= 2 B² (the paper takes 2B)."""
 
 
-class Pair(NamedTuple):
-    """A state of M̄: ``action`` is about to be executed in ``state``, or was not chosen yet (None)."""
+class DelayedState(NamedTuple):
+    """A state of M̄: ``action`` is about to be executed in ``state``; None before the first choice."""
 
     state: Any
     action: int | None
 
 
 def simulate(
-    pair: Pair | End, following_action: int, ask: Callable[[Any, int], tuple[float, Any]]
-) -> tuple[float, Pair | End]:
-    """(reward, next pair or END) of M̄ from at most one ``ask(state, action)`` of M (Algorithm Simulate')."""
+    pair: DelayedState | End, following_action: int, query: Callable[[Any, int], tuple[float, Any]]
+) -> tuple[float, DelayedState | End]:
+    """(reward, next pair or END) of M̄ by at most one ``query(state, action)`` of M (Algorithm Simulate')."""
     if isinstance(pair, End):
         return 0.0, END
     if pair.action is None:
-        return 0.0, Pair(pair.state, following_action)
-    reward, following = ask(pair.state, pair.action)
+        return 0.0, DelayedState(pair.state, following_action)
+    reward, following = query(pair.state, pair.action)
     return reward, arrive(following, following_action)
 
 
-def arrive(following: Any, following_action: int) -> Pair | End:
-    """Where M̄ is when M has reached ``following``."""
-    return END if following is END else Pair(following, following_action)
+def arrive(following: Any, following_action: int) -> DelayedState | End:
+    """The state of M̄ when M is at ``following``."""
+    return END if following is END else DelayedState(following, following_action)
 
 
 def features(dimension: int, phi: Array | None) -> Array:
-    """φ̄, (d+1,): [0, φ_q(s, a)] from the (d,) features of a pair, [1, 0] from None, before the first action."""
+    """φ̄, (d+1,): [0, φ_q(s, a)] for the features (d,) of a pair, or [1, 0] for None, before the first action."""
     return np.eye(1, dimension + 1)[0] if phi is None else np.append(0.0, phi)
 
 
@@ -67,7 +67,7 @@ def with_zero(reward_range: tuple[float, float]) -> tuple[float, float]:
 def refuse_unless_delayable(name: str, has_phi_q: bool, deterministic_transitions: bool, discount: float) -> None:
     """Raise Refused unless v̄* is linear in the features of M̄."""
     if not has_phi_q:
-        raise Refused(f"problem {name!r} has no phi_q, of which the features of the delayed problem are made")
+        raise Refused(f"problem {name!r} has no phi_q, from which the features of the delayed problem are built")
     if not deterministic_transitions:
         raise Refused(
             f"problem {name!r} is not declared to have deterministic transitions, and v̄*((s,a)) = q*(s,a) needs them; "
@@ -77,17 +77,17 @@ def refuse_unless_delayable(name: str, has_phi_q: bool, deterministic_transition
 
 
 def delayed(problem: Problem) -> Problem:
-    """M̄ as a problem of its own, with the solution and θ̄* where those of M are known.
+    """M̄ as a problem, with its solution and θ̄* if those of M are known.
 
-    θ̄* depends on the start state, which φ̄ does not show: it is left out where a table has several start states, and
-    holds for the one start state otherwise.  Its first entry is max_a <φ_q(s0, a), θ*>, which is v*(s0) within eta.
+    θ̄* depends on the start state, which φ̄ does not: it is None for tables with several start states, and assumes a
+    single one otherwise.  Its first entry is max_a <φ_q(s0, a), θ*>, which is v*(s0) within eta.
     """
     phi_q = problem.phi_q
     refuse_unless_delayable(problem.name, phi_q is not None, problem.deterministic_transitions, problem.discount)
     assert phi_q is not None
     d = problem.dimension
 
-    def phi_v(pair: Pair, stage: int) -> Array:
+    def phi_v(pair: DelayedState, stage: int) -> Array:
         if pair.action is None:
             return features(d, None)
         return features(d, np.asarray(phi_q(pair.state, _before(problem, stage)))[pair.action])
@@ -105,31 +105,31 @@ def delayed(problem: Problem) -> Problem:
 
 
 class DelayedMDP(Forwarding):
-    """The simulator of M̄, made from that of M."""
+    """The simulator of M̄, based on that of M."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.mdp)
         self.horizon = None if problem.horizon is None else problem.horizon + 1
         self.reward_range = with_zero(problem.reward_range)
 
-    def start(self, rng: np.random.Generator) -> Pair:
+    def start(self, rng: np.random.Generator) -> DelayedState:
         """Draw (s0, None)."""
-        return Pair(self.mdp.start(rng), None)
+        return DelayedState(self.mdp.start(rng), None)
 
-    def step(self, state: Pair, action: int, rng: np.random.Generator) -> tuple[float, State]:
+    def step(self, state: DelayedState, action: int, rng: np.random.Generator) -> tuple[float, State]:
         """Draw (reward, next pair)."""
         return simulate(state, action, lambda s, a: self.mdp.step(s, a, rng))
 
 
 class _Batches(DelayedMDP):
-    """The simulator of M̄ where that of M draws batches."""
+    """The simulator of M̄ if that of M is vectorised."""
 
     def step_batch(
-        self, state: Pair, action: int, n: int, rng: np.random.Generator
+        self, state: DelayedState, action: int, n: int, rng: np.random.Generator
     ) -> tuple[Array, Sequence[State], NDArray[np.integer[Any]]]:
-        """Draw n samples of one pair and next action at once."""
+        """Draw a batch of n samples of one pair and next action."""
         if state.action is None:
-            return np.zeros(n), [Pair(state.state, action)], np.zeros(n, dtype=np.intp)
+            return np.zeros(n), [DelayedState(state.state, action)], np.zeros(n, dtype=np.intp)
         rewards, successors, which = self.mdp.step_batch(state.state, state.action, n, rng)
         return rewards, [arrive(following, action) for following in successors], which
 
@@ -140,13 +140,13 @@ class DelayedSolution:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
-    def value(self, state: Pair, stage: int) -> float:
+    def value(self, state: DelayedState, stage: int) -> float:
         """v̄*((s, a)) = q*(s, a), and v*(s0) before the first action."""
         if state.action is None:
             return self.problem.optimal_value(state.state, stage)
         return self.problem.optimal_action_value(state.state, state.action, _before(self.problem, stage))
 
-    def action_value(self, state: Pair, action: int, stage: int) -> float:
+    def action_value(self, state: DelayedState, action: int, stage: int) -> float:
         """q̄*((s, a), a') = r(s, a) + q*(f(s, a), a'), where r(s, a) = q*(s, a) - v*(f(s, a))."""
         problem = self.problem
         if state.action is None:

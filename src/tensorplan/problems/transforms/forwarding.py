@@ -1,4 +1,4 @@
-"""MDPs made of other MDPs: what the inner one declares holds for the outer one, unless that says otherwise."""
+"""The base class of MDPs that wrap another one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tensorplan.core import DECLARATIONS, MDP
 
 
 class Forwarding:
-    """The base of MDPs that wrap another one; a subclass replaces the declarations that it changes."""
+    """An MDP with the declarations of the wrapped one; subclasses replace those that differ."""
 
     horizon: int | None
     actions: int

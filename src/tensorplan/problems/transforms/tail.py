@@ -1,7 +1,7 @@
-"""The rest of a problem with a horizon, from a stage on: what is planned in when an episode is joined midway.
+"""A problem with a horizon from a later stage on, for planning in the middle of an episode.
 
-Stage 0 of the tail is stage h of the problem.  v* and q* of what is left are those of the problem, so the tail is
-realized by the same θ*, and B, η and the discount stay as they are.
+Stage 0 of the tail is stage h of the problem.  Its v* and q* are those of the problem, so θ*, B, η and the discount are
+unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def tail(problem: Problem, state: State, first: int) -> Problem:
 
 
 class TailMDP(Forwarding):
-    """The simulator of the problem, with what is left of its horizon; it can do what the problem's can."""
+    """The simulator of the problem with the remaining horizon, and the same capabilities."""
 
     def __init__(self, problem: Problem, state: State, first: int) -> None:
         assert problem.horizon is not None
@@ -49,7 +49,7 @@ class TailMDP(Forwarding):
             self.states: Callable[[int], Any] = lambda stage: mdp.states(stage + first)
 
     def start(self, rng: np.random.Generator) -> State:
-        """The state where the tail begins."""
+        """The first state of the tail."""
         return self.state
 
     def step(self, state: State, action: int, rng: np.random.Generator) -> tuple[float, State]:
@@ -59,14 +59,14 @@ class TailMDP(Forwarding):
 
 
 class TailSolution:
-    """v* and q* of the problem, looked up, or computed for the oracle, when first asked for."""
+    """v* and q* of the problem, given or computed at the first access."""
 
     def __init__(self, problem: Problem, first: int) -> None:
         self.problem, self.first = problem, first
 
     @cached_property
     def whole(self) -> OptimalValues:
-        """The solution of the problem."""
+        """The solution of the whole problem."""
         return exact_solution(self.problem, WHOLE)
 
     def value(self, state: State, stage: int) -> float:
