@@ -7,7 +7,7 @@ from math import floor
 from typing import Any
 
 import tensorplan as tp
-from tensorplan.judge.summaries import student
+from tensorplan.judge.estimates import student
 
 
 def cartpole(features: str) -> tp.Problem:

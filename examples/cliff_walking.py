@@ -6,7 +6,7 @@ Run it with ``python examples/cliff_walking.py``; docs/cases/cliff_walking.md sa
 from typing import Any
 
 import tensorplan as tp
-from tensorplan.judge.summaries import student
+from tensorplan.judge.estimates import student
 
 
 def steps(x: Any) -> list[float]:

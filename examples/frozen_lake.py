@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tensorplan as tp
-from tensorplan.judge.summaries import student
+from tensorplan.judge.estimates import student
 
 
 def lake(features: Any, seed: int = 0) -> tp.Problem:

@@ -6,7 +6,7 @@ Run it with ``python examples/taxi.py``; docs/cases/taxi.md says what it shows.
 from typing import Any
 
 import tensorplan as tp
-from tensorplan.judge.summaries import student
+from tensorplan.judge.estimates import student
 
 STANDS = ((0, 0), (0, 4), (4, 0), (4, 3))
 

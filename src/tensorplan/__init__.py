@@ -46,7 +46,7 @@ _WHERE = {
     "tensorplan.diagnose.diagnosis": "Diagnosis diagnose",
     "tensorplan.diagnose.fit_features": "fit_features",
     "tensorplan.judge.verdict": "Verdict judge",
-    "tensorplan.judge.summaries": "query_cost",
+    "tensorplan.judge.estimates": "query_cost",
     "tensorplan.judge.compare": "compare",
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names.split()}
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from tensorplan.features import FeatureMap as FeatureMap
     from tensorplan.features import Frame as Frame
     from tensorplan.judge.compare import compare as compare
-    from tensorplan.judge.summaries import query_cost as query_cost
+    from tensorplan.judge.estimates import query_cost as query_cost
     from tensorplan.judge.verdict import Verdict as Verdict
     from tensorplan.judge.verdict import judge as judge
     from tensorplan.loop import run as run

@@ -7,7 +7,7 @@ import pytest
 
 import tensorplan as tp
 from tensorplan.judge.sessions import side_by_side
-from tensorplan.judge.summaries import student
+from tensorplan.judge.estimates import student
 
 
 @pytest.fixture(scope="module")

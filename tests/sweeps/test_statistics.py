@@ -11,6 +11,7 @@ from scipy import stats
 import tensorplan as tp
 from tensorplan.core.intervals import Interval
 from tensorplan.sweeps import statistics
+from tensorplan.judge.row import Row
 from tensorplan.sweeps.statistics import (
     bootstrap,
     comparisons,
@@ -26,14 +27,13 @@ from tensorplan.sweeps.statistics import (
     signed_rank,
     standings,
 )
-from tensorplan.sweeps.store import RunRow
 
 X = [[(7 * (4 * run + task) % 11) / 10 for run in range(6)] for task in range(4)]
 Y = [[((5 * (4 * run + task) + 3) % 13) / 10 for run in range(6)] for task in range(4)]
 NAMES = ["a", "b", "c", "d"]
 
 
-def row(problem: str = "p", planner: str = "x", seed: int = 0, regret: float | None = 0.0, **changes: Any) -> RunRow:
+def row(problem: str = "p", planner: str = "x", seed: int = 0, regret: float | None = 0.0, **changes: Any) -> Row:
     fields: dict[str, Any] = {
         "id": f"{problem}-{planner}-{seed}",
         "problem": problem,
@@ -57,10 +57,10 @@ def row(problem: str = "p", planner: str = "x", seed: int = 0, regret: float | N
         "seconds": 0.5,
         "trace": None,
     }
-    return RunRow(**{**fields, **changes})
+    return Row(**{**fields, **changes})
 
 
-def failed(problem: str = "p", planner: str = "x", seed: int = 0, **changes: Any) -> RunRow:
+def failed(problem: str = "p", planner: str = "x", seed: int = 0, **changes: Any) -> Row:
     nothing = dict.fromkeys(["optimal", "total_reward", "regret", "steps", "queries", "worst_call", "seconds"])
     return row(problem, planner, seed, **{"status": "failed", "error": "It broke.", **nothing, **changes})
 
@@ -371,7 +371,7 @@ def test_many_planners_are_compared_with_the_first():
 
 
 def test_scaling_varies_one_size_at_a_time():
-    def sized(problem: str, d: int, h: int, seed: int, queries: int) -> RunRow:
+    def sized(problem: str, d: int, h: int, seed: int, queries: int) -> Row:
         return row(problem, seed=seed, dimension=d, horizon=h, queries=queries)
 
     rows = [

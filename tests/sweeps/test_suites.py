@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from tensorplan import BadInput
-from tensorplan.sweeps.suite import Suite, Unit
+from tensorplan.sweeps.suite import Suite
+from tensorplan.sweeps.unit import PlannerUnit
 
 
 @pytest.fixture
@@ -96,23 +97,23 @@ def test_files_that_are_none(read, tmp_path):
 
 
 def test_a_unit_has_one_id_however_it_is_spelled():
-    unit = Unit("layered/2x3", "uct", 4)
+    unit = PlannerUnit("layered/2x3", "uct", 4)
     same = [
-        Unit("layered:d=3:actions=2", "uct", 4),
-        Unit("layered/2x3:states=200:horizon=10", "uct:simulations=1000.0", 4),
-        Unit("layered/2x3", "uct:depth=100:exploration=1.0", 4),
+        PlannerUnit("layered:d=3:actions=2", "uct", 4),
+        PlannerUnit("layered/2x3:states=200:horizon=10", "uct:simulations=1000.0", 4),
+        PlannerUnit("layered/2x3", "uct:depth=100:exploration=1.0", 4),
     ]
     assert {u.id for u in same} == {unit.id}
     others = [
-        Unit("layered/2x3", "uct", 5),
-        Unit("layered/2x3:seed=4", "uct", 4),
-        Unit("layered/3x2", "uct", 4),
-        Unit("layered/2x3", "uct:simulations=999", 4),
-        Unit("layered/2x3", "random", 4),
-        Unit("layered/2x3", "uct", 4, episodes=2),
-        Unit("layered/2x3", "uct", 4, budget=10),
-        Unit("layered/2x3", "uct", 4, max_steps=10),
-        Unit("layered/2x3", "uct", 4, trace=True),
+        PlannerUnit("layered/2x3", "uct", 5),
+        PlannerUnit("layered/2x3:seed=4", "uct", 4),
+        PlannerUnit("layered/3x2", "uct", 4),
+        PlannerUnit("layered/2x3", "uct:simulations=999", 4),
+        PlannerUnit("layered/2x3", "random", 4),
+        PlannerUnit("layered/2x3", "uct", 4, episodes=2),
+        PlannerUnit("layered/2x3", "uct", 4, budget=10),
+        PlannerUnit("layered/2x3", "uct", 4, max_steps=10),
+        PlannerUnit("layered/2x3", "uct", 4, trace=True),
     ]
     assert len({u.id for u in [unit, *others]}) == 1 + len(others)
 

@@ -33,7 +33,7 @@ from tensorplan.cli.terminal import (
 
 if TYPE_CHECKING:
     from tensorplan.core import Episode, Problem, Run
-    from tensorplan.judge.compare import Row
+    from tensorplan.judge.row import Row
     from tensorplan.judge.verdict import Verdict
     from tensorplan.paper.hardness import Hardness
     from tensorplan.paper.needs import Need
@@ -70,7 +70,7 @@ def _picture(context: click.Context, parameter: click.Parameter, path: str | Non
 def _export(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
     """The path, if rows can be exported to it."""
     if path is not None:
-        from tensorplan.sweeps.store import check_export
+        from tensorplan.sweeps.export import check_export
 
         check_export(path)
     return path
@@ -144,7 +144,7 @@ def plan(
 ) -> int:
     """Run a planner on a problem and show what it did."""
     from tensorplan.core.errors import TensorplanError
-    from tensorplan.judge.summaries import query_cost
+    from tensorplan.judge.estimates import query_cost
     from tensorplan.loop import run
     from tensorplan.planners.registry import make_planner
     from tensorplan.problems.catalog import instance
@@ -497,7 +497,7 @@ def report(folder: str, out: str | None, as_json: bool) -> int:
 def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json: bool) -> int:
     """Run TensorPlan and write a page that steps through what it did, for a browser."""
     from tensorplan.core.errors import NotRealizable
-    from tensorplan.judge.brackets import traces
+    from tensorplan.judge.row import traces
     from tensorplan.loop import run
     from tensorplan.planners.tensorplan.config import TensorPlan
     from tensorplan.problems.catalog import instance
@@ -669,7 +669,7 @@ def _verdict(task: Problem, config: Any, played: Run, delta: float) -> Verdict |
 
 def _show_run(task: Problem, played: Run, optimal: Sequence[float | None], verdict: Verdict | None) -> None:
     """The episodes in a table, and below it what was asked, done and proved."""
-    from tensorplan.judge.summaries import query_cost
+    from tensorplan.judge.estimates import query_cost
     from tensorplan.report.tables import certificate_sentences, run_table, with_interval
 
     print_table(run_table(task, played, optimal))
@@ -702,7 +702,7 @@ def _episode_row(episode: Episode, optimal: float | None) -> dict[str, Any]:
 
 def _write_traces(path: str, played: Run) -> None:
     from tensorplan.core.files import write_output
-    from tensorplan.judge.brackets import traces
+    from tensorplan.judge.row import traces
 
     data = {"problem": played.problem, "planner": played.planner, "seed": played.seed}
     write_output(path, json.dumps({**data, "episodes": traces(played.episodes)}, allow_nan=False))

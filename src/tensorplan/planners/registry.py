@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from tensorplan.core import Planner
@@ -36,8 +38,27 @@ PLANNERS: dict[str, type[Any]] = {
 
 def make_planner(spec: str, **params: Any) -> Planner:
     """The planner of that name with its parameters."""
-    name, size, options = parse(spec)
+    name, build, options = planner_parts(spec)
+    planner: Planner = call(name, build, {**options, **params})
+    return planner
+
+
+def planner_parts(spec: str) -> tuple[str, Callable[..., Any], dict[str, Any]]:
+    """Name, builder and parameters of ``"uct:simulations=500"`` or ``"package.module:Planner:key=value"``."""
+    module, _, rest = spec.partition(":")
+    attribute, _, options = rest.partition(":")
+    if "." in module and "=" not in attribute:
+        _, _, params = parse(f"{attribute}:{options}" if options else attribute)
+        return f"{module}:{attribute}", _imported(module, attribute), params
+    name, size, params = parse(spec)
     if size:
         raise BadInput(f"{spec!r}: a planner takes key=value parameters behind ':', as in 'uct:simulations=500'")
-    planner: Planner = call(name, lookup("planner", name, PLANNERS), {**options, **params})
-    return planner
+    return name, lookup("planner", name, PLANNERS), params
+
+
+def _imported(module: str, attribute: str) -> Callable[..., Any]:
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise BadInput(f"cannot import the planner '{module}:{attribute}': {error}") from None
+    return found

@@ -25,6 +25,7 @@ import numpy as np
 from tensorplan.core.files import write_output
 from tensorplan.core.intervals import Interval
 from tensorplan.core.jsonable import plain
+from tensorplan.judge.row import Row
 from tensorplan.report import svg
 from tensorplan.report.certificates import MEANINGS
 from tensorplan.report.markup import Markup, join, tag
@@ -39,7 +40,7 @@ from tensorplan.sweeps.statistics import (
     scaling,
     standings,
 )
-from tensorplan.sweeps.store import RunRow, Store
+from tensorplan.sweeps.store import Store
 
 FIELDS = (
     *("problem", "planner", "seed", "status", "total_reward", "optimal", "regret", "queries", "worst_call", "steps"),
@@ -107,7 +108,7 @@ Section = tuple[str, str, Markup]
 class _Sweep:
     """The runs and what follows from them, computed once."""
 
-    rows: Sequence[RunRow]
+    rows: Sequence[Row]
 
     @cached_property
     def planners(self) -> list[str]:
@@ -118,9 +119,9 @@ class _Sweep:
         return standings(self.rows)
 
     @cached_property
-    def judged(self) -> dict[str, list[tuple[RunRow, float]]]:
+    def judged(self) -> dict[str, list[tuple[Row, float]]]:
         """By planner, the runs that have a normalised regret and queries."""
-        found: dict[str, list[tuple[RunRow, float]]] = {planner: [] for planner in self.planners}
+        found: dict[str, list[tuple[Row, float]]] = {planner: [] for planner in self.planners}
         for row in self.rows:
             regret = normalised_regret(row)
             if regret is not None and row.queries is not None:
@@ -132,29 +133,29 @@ class _Sweep:
 
 
 def _asked(store: Store, sweep: _Sweep) -> Section:
-    suite, rows = store.suite, sweep.rows
-    units = len(suite.problems) * len(suite.planners) * len(suite.seeds)
-    if units != len(rows):
-        units = len(suite.units())  # some may be the same under two names
+    rows, units = sweep.rows, len(store.unit_ids())
+    told = plain(store.asked)
+    names = {"problems": "problem", "planners": "planner", "seeds": "seed"}
+    lists = {name: told.pop(name, None) or _different(rows, column) for name, column in names.items()}
     done = sum(row.status == "done" for row in rows)
     seconds = math.fsum(row.seconds for row in rows if row.seconds is not None)
     tiles = [
         ("runs done", f"{done:,}"),
         ("failed", f"{len(rows) - done:,}"),
         ("not run yet", f"{max(0, units - len(rows)):,}"),
-        ("problems", f"{len(suite.problems):,}"),
-        ("planners", f"{len(suite.planners):,}"),
-        ("seeds", f"{len(suite.seeds):,}"),
+        *((name, f"{len(values):,}") for name, values in lists.items()),
         ("time in runs", _duration(seconds)),
     ]
-    told = plain(suite)
-    lists = {name: told.pop(name) for name in ("problems", "planners", "seeds")}
     content = [
         tag("div", *(tag("div", tag("b", value), tag("span", name)) for name, value in tiles), class_="tiles"),
         tag("details", tag("summary", "What was asked for"), _terms({**lists, **told})),
         tag("details", tag("summary", "On which machine"), _terms(store.machine)),
     ]
     return "asked", "What was run", join(content)
+
+
+def _different(rows: Iterable[Row], column: str) -> list[Any]:
+    return list(dict.fromkeys(getattr(row, column) for row in rows))
 
 
 def _planners(sweep: _Sweep) -> Section:
@@ -218,12 +219,12 @@ def _certificates(sweep: _Sweep) -> Section | None:
     return "certificates", "Certificates", join(content)
 
 
-def _assumptions(rows: Iterable[RunRow]) -> Iterator[tuple[str, RunRow]]:
+def _assumptions(rows: Iterable[Row]) -> Iterator[tuple[str, Row]]:
     """What upper bounds rest on, as far as the runs say so."""
     return ((row.assumes or "nothing but the declared ranges", row) for row in rows if row.assumes is not None)
 
 
-def _certificate_line(s: Standing, rows: Sequence[RunRow]) -> list[object]:
+def _certificate_line(s: Standing, rows: Sequence[Row]) -> list[object]:
     ended = ", ".join(f"{n:,} {status}" for status, n in s.statuses.items())
     known = [(row.failure, row.lower_failure or 0.0) for row in rows if row.failure is not None]
     failures = [(failure, lower, failure - lower) for failure, lower in known]
@@ -236,7 +237,7 @@ def _confidence(failure: float | None) -> str:
     return "–" if failure is None else "certain" if not failure else f"{1 - failure:.4g}"
 
 
-def _claims(heading: str, told: Iterable[tuple[str, RunRow]]) -> Markup:
+def _claims(heading: str, told: Iterable[tuple[str, Row]]) -> Markup:
     """What is said of runs, each text once, with how many of whose it is said of; nothing where there is none."""
     groups = _strata(((row.planner, text), row) for text, row in told)
     if not groups:
@@ -418,7 +419,7 @@ def _failures(sweep: _Sweep) -> Section | None:
     return "failures", "Failures", join([tag("p", heading), table, *note])
 
 
-def _output(row: RunRow) -> Markup:
+def _output(row: Row) -> Markup:
     """What a run printed, to be opened."""
     whose = f"what {row.problem}, seed {row.seed}, printed"
     return tag("details", tag("summary", whose), tag("pre", row.output))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be
     from tensorplan.diagnose.diagnosis import Diagnosis
     from tensorplan.game import Cost
     from tensorplan.judge.compare import Comparison
+    from tensorplan.judge.row import Row
     from tensorplan.paper.hardness import Hardness
     from tensorplan.paper.needs import Need
     from tensorplan.paper.table1 import Curve, RowResult, Table1
@@ -28,7 +29,6 @@ if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be
     from tensorplan.planners.printed.constants import Constants
     from tensorplan.problems.catalog import Entry
     from tensorplan.sweeps.statistics import Standing
-    from tensorplan.sweeps.store import RunRow
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str], note: str | None = None) -> Table:
@@ -334,10 +334,10 @@ def standings_table(standings: Sequence[Standing], runs: int) -> Table:
     return table
 
 
-def so_far_table(rows: Iterable[RunRow]) -> Table:
+def so_far_table(rows: Iterable[Row]) -> Table:
     """A sweep under way: one line per planner, with medians of the runs that are done."""
     table = _table("So far", ["planner"], ["done", "failed", "regret", "queries", "secs"], "medians")
-    by_planner: dict[str, list[RunRow]] = {}
+    by_planner: dict[str, list[Row]] = {}
     for row in rows:
         by_planner.setdefault(row.planner, []).append(row)
     for planner, mine in by_planner.items():

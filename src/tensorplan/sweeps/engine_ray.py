@@ -14,8 +14,7 @@ from tensorplan.core.errors import TensorplanError
 from tensorplan.core.specs import whole
 from tensorplan.parallel.clusters import connect
 from tensorplan.sweeps.engines import LocalEngine, Work
-from tensorplan.sweeps.suite import Unit
-from tensorplan.sweeps.unit import Facts, Result, failure, play
+from tensorplan.sweeps.unit import Facts, Result, Unit, failure, play
 
 
 class RayEngine:

@@ -25,8 +25,7 @@ from typing import Any, Protocol
 from tensorplan.core.errors import BadInput, TensorplanError
 from tensorplan.core.specs import whole
 from tensorplan.parallel.processes import Child, processors, resident
-from tensorplan.sweeps.suite import Unit
-from tensorplan.sweeps.unit import Facts, Result, failure, play
+from tensorplan.sweeps.unit import Facts, Result, Unit, failure, play
 
 TICK = 0.05
 """Seconds between two looks at the memory of the workers."""

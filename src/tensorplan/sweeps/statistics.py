@@ -29,7 +29,7 @@ from tensorplan.core.errors import BadInput
 from tensorplan.core.intervals import Interval
 
 if TYPE_CHECKING:
-    from tensorplan.sweeps.store import RunRow
+    from tensorplan.judge.row import Row
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
@@ -52,7 +52,7 @@ Strata = Sequence[ArrayLike]
 # ------------------------------------------------------------------------------------ one number
 
 
-def normalised_regret(row: RunRow) -> float | None:
+def normalised_regret(row: Row) -> float | None:
     """regret / |v*(s0)|, rounded; None if the run failed or v*(s0) is not known, or is 0 while the regret is not."""
     if row.status != "done" or row.regret is None or row.optimal is None:
         return None
@@ -280,12 +280,12 @@ class Versus:
     queries_pairs: int
 
 
-def standings(rows: Sequence[RunRow]) -> list[Standing]:
+def standings(rows: Sequence[Row]) -> list[Standing]:
     """One line per planner, in order of appearance."""
     return [_standing(planner, mine) for planner, mine in _by_planner(rows).items()]
 
 
-def comparisons(rows: Sequence[RunRow]) -> list[Versus]:
+def comparisons(rows: Sequence[Row]) -> list[Versus]:
     """All pairs of planners, or each one with the first where that would be more than ``ALL_PAIRS``."""
     planners = _by_planner(rows)
     names = list(planners)
@@ -326,7 +326,7 @@ def comparisons(rows: Sequence[RunRow]) -> list[Versus]:
     return result
 
 
-def profiles(rows: Sequence[RunRow], thresholds: ArrayLike) -> dict[str, Profile]:
+def profiles(rows: Sequence[Row], thresholds: ArrayLike) -> dict[str, Profile]:
     """The performance profile of each planner over all of its runs on problems of which v*(s0) is known.
 
     A run that failed, or whose regret cannot be normalised, reaches no threshold.  v*(s0) is known of a problem if any
@@ -352,7 +352,7 @@ class Curve:
     """(size, interquartile mean of the queries)."""
 
 
-def scaling(rows: Sequence[RunRow], size: str) -> tuple[list[Curve], bool]:
+def scaling(rows: Sequence[Row], size: str) -> tuple[list[Curve], bool]:
     """Curves in ``size`` ("actions", "dimension" or "horizon") with the other sizes and parameters fixed.
 
     Where nothing varies alone, or where there would be more than ``ALL_CURVES``, the second value is True and there is
@@ -366,21 +366,21 @@ def scaling(rows: Sequence[RunRow], size: str) -> tuple[list[Curve], bool]:
 
 
 def _varying(
-    rows: Sequence[RunRow], size: str, fixed: Callable[[RunRow], str]
-) -> dict[tuple[str, str], dict[int, list[RunRow]]]:
+    rows: Sequence[Row], size: str, fixed: Callable[[Row], str]
+) -> dict[tuple[str, str], dict[int, list[Row]]]:
     """By planner and what is fixed, the runs of each size, where there are two sizes or more."""
     groups = _grouped(((row.planner, fixed(row)), row) for row in rows)
     by_size = {key: _grouped((int(getattr(row, size)), row) for row in mine) for key, mine in groups.items()}
     return {key: sizes for key, sizes in by_size.items() if len(sizes) > 1}
 
 
-def _points(by_size: Mapping[int, Sequence[RunRow]]) -> Iterator[tuple[int, Interval]]:
+def _points(by_size: Mapping[int, Sequence[Row]]) -> Iterator[tuple[int, Interval]]:
     for size in sorted(by_size):
         strata = _by_problem((row.problem, float(row.queries or 0)) for row in by_size[size])
         yield size, bootstrap(list(strata.values()))
 
 
-def _fixed(row: RunRow, size: str) -> str:
+def _fixed(row: Row, size: str) -> str:
     """The family, the other sizes, and the parameters that are none of them."""
     others = {"actions": "A", "dimension": "d", "horizon": "H"}
     del others[size]
@@ -393,16 +393,16 @@ def _family(problem: str) -> str:
     return re.split("[/:]", problem, maxsplit=1)[0]
 
 
-def _judged(row: RunRow) -> bool:
+def _judged(row: Row) -> bool:
     return row.status != "done" or row.optimal is not None
 
 
-def _score(row: RunRow) -> float:
+def _score(row: Row) -> float:
     value = normalised_regret(row)
     return math.inf if value is None else value
 
 
-def _standing(planner: str, rows: Sequence[RunRow]) -> Standing:
+def _standing(planner: str, rows: Sequence[Row]) -> Standing:
     done = [row for row in rows if row.status == "done"]
     regrets = _by_problem((row.problem, value) for row in done if (value := normalised_regret(row)) is not None)
     queries = _by_problem((row.problem, float(row.queries)) for row in done if row.queries is not None)
@@ -425,7 +425,7 @@ def _standing(planner: str, rows: Sequence[RunRow]) -> Standing:
     )
 
 
-def _wrong(row: RunRow) -> bool:
+def _wrong(row: Row) -> bool:
     if row.optimal is None:
         return False
     slack = 1e-9 * max(1.0, abs(row.optimal))
@@ -481,7 +481,7 @@ def _percentiles(estimate: float, drawn: Array) -> Interval:
     return Interval(estimate, float(low), float(high))
 
 
-def _by_planner(rows: Iterable[RunRow]) -> dict[str, list[RunRow]]:
+def _by_planner(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return _grouped((row.planner, row) for row in rows)
 
 

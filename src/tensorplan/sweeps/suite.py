@@ -14,58 +14,37 @@ A problem or planner may have parameters, and a list among them stands for each 
 
 ``seeds`` is how many, counted from 0, or a list of them.  The options are the other fields of :class:`Suite`.
 
-A :class:`Unit` is one planner on one instance with one seed.  Its id is a hash of all that determines what comes out:
-names, every parameter (those left at their defaults too), seed, episodes, budget; so a suite that grows finds again
-what is done.  The limits on time and memory are not part of it, nor is the version of the package.
+The units of a suite are :class:`tensorplan.sweeps.unit.PlannerUnit`, one planner on one instance with one seed each.
 """
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, fields
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
 from tensorplan.core.errors import BadInput, shown
-from tensorplan.core.specs import call, literal, lookup, number, parse, suggestion, truth, whole
+from tensorplan.core.specs import literal, number, suggestion, truth, whole
 from tensorplan.loop import MAX_STEPS
-from tensorplan.planners.registry import PLANNERS, make_planner
-from tensorplan.problems.catalog import CATALOG
+from tensorplan.sweeps.names import normal_planner, normal_problem, spell
+from tensorplan.sweeps.unit import PlannerUnit
 
 LIMIT = 1_000_000
 """The largest number of units of a suite."""
 
 
 @dataclass(frozen=True)
-class Unit:
-    """One planner on one instance."""
-
-    problem: str
-    planner: str
-    seed: int
-    episodes: int = 1
-    budget: int | None = None
-    max_steps: int = MAX_STEPS
-    trace: bool = False
-
-    @cached_property
-    def id(self) -> str:
-        """SHA-256 of all that determines the result, as hexadecimal digits."""
-        content = asdict(self) | {"problem": _problem(self.problem), "planner": _planner(self.planner)}
-        return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
 class Suite:
     """What a sweep runs; names are normalised, so that one thing has one name."""
+
+    kind: ClassVar[str] = "sweep"
 
     problems: tuple[str, ...]
     planners: tuple[str, ...]
@@ -113,15 +92,15 @@ class Suite:
         """The suite in a YAML file, or BadInput with the file, the line and what is wrong there."""
         return _File(Path(path)).suite()
 
-    def units(self) -> list[Unit]:
+    def units(self) -> list[PlannerUnit]:
         """All units, each once: problem by problem, planner by planner, seed by seed."""
         return list(self._units)
 
     @cached_property
-    def _units(self) -> tuple[Unit, ...]:
-        found: dict[str, Unit] = {}
+    def _units(self) -> tuple[PlannerUnit, ...]:
+        found: dict[str, PlannerUnit] = {}
         for problem, planner, seed in itertools.product(self.problems, self.planners, self.seeds):
-            unit = Unit(problem, planner, seed, self.episodes, self.budget, self.max_steps, self.trace)
+            unit = PlannerUnit(problem, planner, seed, self.episodes, self.budget, self.max_steps, self.trace)
             found.setdefault(unit.id, unit)
         return tuple(found.values())
 
@@ -139,72 +118,6 @@ def _positive(name: str, value: Any) -> float:
     if number(name, value, 0.0) > 0:
         return float(value)
     raise BadInput(f"{name} must be positive, got {value!r}")
-
-
-# ------------------------------------------------------------------------------------------------- names
-
-
-def normal_problem(spec: str) -> str:
-    """The spec of a problem with its parameters in order; BadInput for a name or parameter that there is not."""
-    _problem(spec)
-    return _normal(spec)
-
-
-def normal_planner(spec: str) -> str:
-    """The spec of a planner with its parameters in order; BadInput where the planner cannot be made."""
-    make_planner(spec)
-    return _normal(spec)
-
-
-def spell(value: Any) -> str:
-    """A parameter as it is written in a spec."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return str(_whole_if_equal(value))
-
-
-def _normal(spec: str) -> str:
-    name, size, params = parse(spec)
-    head = f"{name}/{size}" if size else name
-    return ":".join([head, *(f"{key}={spell(params[key])}" for key in sorted(params))])
-
-
-def _whole_if_equal(value: Any) -> Any:
-    """500 for 500.0: they mean the same."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-@lru_cache(maxsize=10_000)
-def _problem(spec: str) -> dict[str, Any]:
-    """Everything that determines a problem but the seed that draws it, where the spec gives none."""
-    name, *_ = parse(spec)
-    entry = lookup("problem", name, CATALOG)
-    params = entry.parameters(spec)
-    complete = _complete(name, entry.build, params)
-    if "seed" not in params:
-        complete.pop("seed", None)
-    return {"name": name, "parameters": complete}
-
-
-@lru_cache(maxsize=10_000)
-def _planner(spec: str) -> dict[str, Any]:
-    """Everything that determines a planner."""
-    name, _, options = parse(spec)
-    complete = _complete(name, lookup("planner", name, PLANNERS), options)
-    complete.pop("callback", None)
-    return {"name": name, "parameters": complete}
-
-
-def _complete(name: str, build: Callable[..., Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with the defaults of those not given, checked as :func:`tensorplan.core.specs.call` does."""
-
-    @wraps(build, updated=())
-    def given(**params: Any) -> dict[str, Any]:
-        return params
-
-    takes = inspect.signature(build).parameters
-    defaults = {key: p.default for key, p in takes.items() if p.kind is not p.VAR_KEYWORD}
-    return {key: _whole_if_equal(value) for key, value in (defaults | call(name, given, params)).items()}
 
 
 # ------------------------------------------------------------------------------------------------- the file

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import one_of
+from tensorplan.judge.row import Row
 from tensorplan.sweeps.engines import Engine, LocalEngine
-from tensorplan.sweeps.store import RunRow, Store, lock
-from tensorplan.sweeps.suite import Suite, Unit
+from tensorplan.sweeps.store import Store, lock
+from tensorplan.sweeps.unit import Experiment, Unit
 
 ENGINES = ("local", "ray")
 BREATH = 0.5
@@ -36,12 +37,12 @@ class Progress:
     """Units finished per second, by this process."""
     remaining: float | None
     """Seconds, at that rate; None before the first unit is finished."""
-    rows: Sequence[RunRow]
+    rows: Sequence[Row]
     """What there is so far, in the order of finishing; it goes on growing."""
 
 
 def sweep(
-    suite: Suite,
+    experiment: Experiment,
     out: str | Path,
     *,
     engine: str | Engine = "local",
@@ -50,7 +51,7 @@ def sweep(
     resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Store:
-    """Do all units of the suite and keep what came of them in the folder ``out``.
+    """Do all units of the experiment, a suite for instance, and keep what came of them in the folder ``out``.
 
     ``engine``: ``"local"``, processes of this machine, ``"ray"``, those of a Ray cluster, at ``address`` or started
     here, or an engine of your own.  ``workers``: how many units at a time; as many as processors where not given.
@@ -59,11 +60,11 @@ def sweep(
     """
     out = Path(out)
     with lock(out):
-        store = Store.create(out, suite, grow=resume)
+        store = Store.create(out, experiment, grow=resume)
         try:
-            crew = _engine(engine, workers, address, suite)
+            crew = _engine(engine, workers, address, experiment)
             with closing(crew):
-                _Sweep(suite, store, crew, progress).run()
+                _Sweep(experiment, store, crew, progress).run()
         except KeyboardInterrupt:
             store.stopped = "interrupted"
         except BaseException:
@@ -72,25 +73,27 @@ def sweep(
         return store
 
 
-def _engine(engine: str | Engine, workers: int | None, address: str | None, suite: Suite) -> Engine:
+def _engine(engine: str | Engine, workers: int | None, address: str | None, limits: Experiment) -> Engine:
     if not isinstance(engine, str):
         return engine
     if one_of("engine", engine, ENGINES) == "local":
         if address is not None:
             raise BadInput(f"the address {address!r} is that of a Ray cluster, and the engine is 'local'")
-        return LocalEngine(workers, timeout=suite.timeout, memory=suite.memory)
+        return LocalEngine(workers, timeout=limits.timeout, memory=limits.memory)
     from tensorplan.sweeps.engine_ray import RayEngine
 
-    return RayEngine(workers, address=address, timeout=suite.timeout, memory=suite.memory)
+    return RayEngine(workers, address=address, timeout=limits.timeout, memory=limits.memory)
 
 
 class _Sweep:
     """A sweep under way."""
 
-    def __init__(self, suite: Suite, store: Store, engine: Engine, progress: Callable[[Progress], None] | None) -> None:
+    def __init__(
+        self, experiment: Experiment, store: Store, engine: Engine, progress: Callable[[Progress], None] | None
+    ) -> None:
         self.store, self.engine, self.progress = store, engine, progress
-        self.retries = suite.retries
-        units, found = suite.units(), store.found()
+        self.retries = experiment.retries
+        units, found = experiment.units(), store.found()
         self.total = len(units)
         self.attempts = {unit.id: found[unit.id].attempts for unit in units if unit.id in found}
         self.rows = [found[unit.id] for unit in units if unit.id in found and self._final(found[unit.id])]
@@ -115,7 +118,7 @@ class _Sweep:
                 self._finish(unit, row)
             self._tell()
 
-    def _finish(self, unit: Unit, row: RunRow) -> None:
+    def _finish(self, unit: Unit, row: Row) -> None:
         """Write the row down; try again what may be."""
         self.attempts[unit.id] = self.attempts.get(unit.id, 0) + 1
         row = replace(row, attempts=self.attempts[unit.id])
@@ -126,7 +129,7 @@ class _Sweep:
         else:
             self.todo.append(unit)
 
-    def _final(self, row: RunRow) -> bool:
+    def _final(self, row: Row) -> bool:
         return row.done or row.attempts > self.retries
 
     def _tell(self) -> None:

@@ -1,0 +1,136 @@
+"""The one place that plays episodes in order to measure: a problem, a planner, a seed -> a row."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorplan.core import Episode, Planner, Problem, Run
+from tensorplan.core.errors import BadInput, NotRealizable, Refused, shown
+from tensorplan.judge.loss import LossMeter
+from tensorplan.judge.row import Row, certificate_columns, mean
+from tensorplan.loop import MAX_STEPS, run
+from tensorplan.planners.registry import make_planner
+from tensorplan.planners.tensorplan.trace import Trace
+from tensorplan.problems.catalog import instance
+from tensorplan.problems.tables.solution import exact_solution
+
+
+def run_unit(
+    problem: Problem | str,
+    planner: Planner | str,
+    seed: int,
+    *,
+    episodes: int = 1,
+    budget: int | None = None,
+    max_steps: int = MAX_STEPS,
+    trace: bool = False,
+    built: Callable[[Problem], None] | None = None,
+    played: Callable[[Run], None] | None = None,
+) -> Row:
+    """What comes of a planner on an instance; either may be given by its name.
+
+    A family of random problems, given by name, has one instance per seed.  ``trace`` makes planners that can keep a
+    trace do so.  ``built`` hears of the instance before the planner begins, ``played`` of the run.  A run that Ctrl-C
+    cut short is no measurement: KeyboardInterrupt.
+    """
+    names = _name(problem), _name(planner)
+    task, config = find_problem(problem, seed), find_planner(planner)
+    if built is not None:
+        built(task)
+    config = _tracing(config, trace)
+    meter = None if task.solution is None else LossMeter(config, task)
+    refuted: NotRealizable | None = None
+    try:
+        found = run(task, meter or config, episodes, seed, budget=budget, max_steps=max_steps)
+    except NotRealizable as error:
+        if error.run is None or not error.run.episodes:
+            raise
+        found, refuted = error.run, error
+    if found.interrupted or not found.episodes:
+        raise KeyboardInterrupt
+    if played is not None:
+        played(found)
+    row = _row(task, names, found, [] if meter is None else meter.losses)
+    return row if refuted is None else dataclasses.replace(row, error=" ".join(str(refuted).split()))
+
+
+def find_problem(problem: Problem | str, seed: int) -> Problem:
+    """The problem itself, or the instance that a name and a seed stand for."""
+    if isinstance(problem, Problem):
+        return problem
+    if isinstance(problem, str):
+        return instance(problem, seed)
+    raise BadInput(f"expected a problem or the name of one, such as 'hanoi/6', got {shown(problem)}")
+
+
+def find_planner(planner: Planner | str) -> Planner:
+    """The planner itself, or the one that a spec stands for."""
+    if isinstance(planner, str):
+        return make_planner(planner)
+    if callable(getattr(planner, "begin", None)) and not isinstance(planner, type):
+        return planner
+    raise BadInput(f"expected a planner or the spec of one, such as 'uct:simulations=500', got {shown(planner)}")
+
+
+def _name(thing: Any) -> str:
+    if isinstance(thing, str):
+        return thing
+    return thing.name if isinstance(thing, Problem) else repr(thing)
+
+
+def _tracing(planner: Any, trace: bool) -> Any:
+    """The planner, with a trace where it is wanted and the planner can keep one."""
+    if trace and dataclasses.is_dataclass(planner) and any(f.name == "trace" for f in dataclasses.fields(planner)):
+        return dataclasses.replace(planner, trace=True)  # type: ignore[type-var]
+    return planner
+
+
+def _row(problem: Problem, names: tuple[str, str], played: Run, losses: Sequence[float]) -> Row:
+    episodes, first = played.episodes, played.episodes[0]
+    stopped = next((episode.stopped for episode in episodes if not episode.complete), "end")
+    reward = mean([episode.total_reward for episode in episodes])
+    optimal, note = _optimal(problem, episodes)
+    return Row(
+        "",
+        *names,
+        played.seed,
+        "done",
+        actions=problem.actions,
+        dimension=problem.dimension,
+        horizon=problem.horizon,
+        optimal=optimal,
+        total_reward=reward,
+        regret=None if optimal is None else optimal - reward,
+        loss=float(np.mean(losses)) if stopped == "end" and len(losses) == len(episodes) else None,
+        steps=first.steps,
+        queries=first.total_queries,
+        worst_call=played.worst_call,
+        stopped=stopped,
+        seconds=math.fsum(episode.seconds for episode in episodes),
+        unmetered=problem.unmetered,
+        note=note,
+        **certificate_columns(first.certificate),
+        **_counts(first.trace),
+    )
+
+
+def _optimal(problem: Problem, episodes: Sequence[Episode]) -> tuple[float | None, str | None]:
+    """The mean of v*, or why it is not known; after the run, since an oracle may have found it."""
+    try:
+        solution = exact_solution(problem)
+        return mean([solution.value(episode.start, 0) for episode in episodes]), None
+    except Refused as refusal:
+        return None, str(refusal)
+
+
+def _counts(trace: Any) -> dict[str, int]:
+    """How much TensorPlan worked, where its trace says so."""
+    if not isinstance(trace, Trace):
+        return {}
+    failures = sum(len(iteration.failures) for iteration in trace.iterations)
+    return {"failed_states": failures, "nodes": sum(iteration.nodes for iteration in trace.iterations)}

@@ -1,0 +1,79 @@
+"""One name for one thing: specs of problems and planners in a normal form, and all that they stand for.
+
+``"layered:d=3:actions=2"`` and ``"layered/2x3:states=200"`` are the same problem; what they have in common is a name and
+a value for every parameter, those left at their defaults too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import lru_cache, wraps
+from typing import Any
+
+from tensorplan.core.specs import call, lookup, parse
+from tensorplan.planners.registry import make_planner, planner_parts
+from tensorplan.problems.catalog import CATALOG
+
+
+def normal_problem(spec: str) -> str:
+    """The spec of a problem with its parameters in order; BadInput for a name or parameter that there is not."""
+    complete_problem(spec)
+    name, size, params = parse(spec)
+    return _joined(f"{name}/{size}" if size else name, params)
+
+
+def normal_planner(spec: str) -> str:
+    """The spec of a planner with its parameters in order; BadInput where the planner cannot be made."""
+    make_planner(spec)
+    name, _, params = planner_parts(spec)
+    return _joined(name, params)
+
+
+def spell(value: Any) -> str:
+    """A parameter as it is written in a spec."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(_whole_if_equal(value))
+
+
+def _joined(head: str, params: Mapping[str, Any]) -> str:
+    return ":".join([head, *(f"{key}={spell(params[key])}" for key in sorted(params))])
+
+
+def _whole_if_equal(value: Any) -> Any:
+    """500 for 500.0: they mean the same."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@lru_cache(maxsize=10_000)
+def complete_problem(spec: str) -> dict[str, Any]:
+    """Everything that determines a problem but the seed that draws it, where the spec gives none."""
+    name, *_ = parse(spec)
+    entry = lookup("problem", name, CATALOG)
+    params = entry.parameters(spec)
+    complete = _complete(name, entry.build, params)
+    if "seed" not in params:
+        complete.pop("seed", None)
+    return {"name": name, "parameters": complete}
+
+
+@lru_cache(maxsize=10_000)
+def complete_planner(spec: str) -> dict[str, Any]:
+    """Everything that determines a planner."""
+    name, build, options = planner_parts(spec)
+    complete = _complete(name, build, options)
+    complete.pop("callback", None)
+    return {"name": name, "parameters": complete}
+
+
+def _complete(name: str, build: Callable[..., Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with the defaults of those not given, checked as :func:`tensorplan.core.specs.call` does."""
+
+    @wraps(build, updated=())
+    def given(**params: Any) -> dict[str, Any]:
+        return params
+
+    takes = inspect.signature(build).parameters
+    defaults = {key: p.default for key, p in takes.items() if p.kind is not p.VAR_KEYWORD}
+    return {key: _whole_if_equal(value) for key, value in (defaults | call(name, given, params)).items()}
