@@ -64,7 +64,7 @@ def test_the_loss_is_unbiased_where_steps_are_random():
 
 def test_the_loss_is_discounted():
     mdp = tp.TabularMDP(np.ones((1, 2, 1)), np.array([[0.75, 0.5]]), horizon=4)  # action 1 loses 0.25 per step
-    row = run_unit(tp.featurize(mdp, 2, discount=0.5), tp.RandomPlanner(), 1)
+    row = run_unit(tp.featurize(mdp, 2, discount=0.5), tp.RandomPlanner(), 1, episodes=5)
     assert row.loss == pytest.approx(row.optimal - row.total_reward)
     assert 0 < row.loss < 0.25 * 1.875
 
