@@ -10,8 +10,8 @@ from scipy import stats
 
 import tensorplan as tp
 from tensorplan.core.intervals import Interval
-from tensorplan.sweeps import statistics
 from tensorplan.judge.row import Row
+from tensorplan.sweeps import statistics
 from tensorplan.sweeps.statistics import (
     bootstrap,
     comparisons,

@@ -38,7 +38,6 @@ def run_unit(
     trace do so.  ``built`` hears of the instance before the planner begins, ``played`` of the run.  A run that Ctrl-C
     cut short is no measurement: KeyboardInterrupt.
     """
-    names = _name(problem), _name(planner)
     task, config = find_problem(problem, seed), find_planner(planner)
     if built is not None:
         built(task)
@@ -55,8 +54,9 @@ def run_unit(
         raise KeyboardInterrupt
     if played is not None:
         played(found)
-    row = _row(task, names, found, [] if meter is None else meter.losses)
-    return row if refuted is None else dataclasses.replace(row, error=" ".join(str(refuted).split()))
+    row = _row(task, found, [] if meter is None else meter.losses)
+    said = None if refuted is None else " ".join(str(refuted).split())
+    return dataclasses.replace(row, problem=_name(problem), planner=_name(planner), error=said)
 
 
 def find_problem(problem: Problem | str, seed: int) -> Problem:
@@ -90,16 +90,17 @@ def _tracing(planner: Any, trace: bool) -> Any:
     return planner
 
 
-def _row(problem: Problem, names: tuple[str, str], played: Run, losses: Sequence[float]) -> Row:
+def _row(problem: Problem, played: Run, losses: Sequence[float]) -> Row:
     episodes, first = played.episodes, played.episodes[0]
     stopped = next((episode.stopped for episode in episodes if not episode.complete), "end")
     reward = mean([episode.total_reward for episode in episodes])
     optimal, note = _optimal(problem, episodes)
     return Row(
-        "",
-        *names,
-        played.seed,
-        "done",
+        id="",
+        problem=problem.name,
+        planner=played.planner,
+        seed=played.seed,
+        status="done",
         actions=problem.actions,
         dimension=problem.dimension,
         horizon=problem.horizon,
@@ -128,7 +129,7 @@ def _optimal(problem: Problem, episodes: Sequence[Episode]) -> tuple[float | Non
         return None, str(refusal)
 
 
-def _counts(trace: Any) -> dict[str, int]:
+def _counts(trace: Any) -> dict[str, Any]:
     """How much TensorPlan worked, where its trace says so."""
     if not isinstance(trace, Trace):
         return {}

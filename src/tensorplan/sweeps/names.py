@@ -1,7 +1,7 @@
 """One name for one thing: specs of problems and planners in a normal form, and all that they stand for.
 
-``"layered:d=3:actions=2"`` and ``"layered/2x3:states=200"`` are the same problem; what they have in common is a name and
-a value for every parameter, those left at their defaults too.
+``"layered:d=3:actions=2"`` and ``"layered/2x3:states=200"`` are the same problem: they stand for the same name and the
+same value of every parameter, those left at their defaults included.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def normal_problem(spec: str) -> str:
     """The spec of a problem with its parameters in order; BadInput for a name or parameter that there is not."""
     complete_problem(spec)
     name, size, params = parse(spec)
-    return _joined(f"{name}/{size}" if size else name, params)
+    return spec_of(f"{name}/{size}" if size else name, params)
 
 
 def normal_planner(spec: str) -> str:
     """The spec of a planner with its parameters in order; BadInput where the planner cannot be made."""
     make_planner(spec)
     name, _, params = planner_parts(spec)
-    return _joined(name, params)
+    return spec_of(name, params)
 
 
 def spell(value: Any) -> str:
@@ -37,7 +37,8 @@ def spell(value: Any) -> str:
     return str(_whole_if_equal(value))
 
 
-def _joined(head: str, params: Mapping[str, Any]) -> str:
+def spec_of(head: str, params: Mapping[str, Any]) -> str:
+    """The spec of something with parameters, those in order."""
     return ":".join([head, *(f"{key}={spell(params[key])}" for key in sorted(params))])
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import one_of
@@ -71,6 +73,22 @@ def sweep(
             store.close()
             raise
         return store
+
+
+def collect(experiment: Experiment, out: str | Path | None, **options: Any) -> tuple[dict[str, Row], str | None]:
+    """The rows that are done by the ids of their units, and what stopped the experiment early, or None.
+
+    What the folder ``out`` holds is not done again; without one nothing is kept.  ``options`` are those of
+    :func:`sweep`.
+    """
+    place = TemporaryDirectory() if out is None else nullcontext(str(out))
+    with place as folder, sweep(experiment, folder, resume=True, **options) as store:
+        rows, stopped = store.rows(), store.stopped
+    failed = [row for row in rows if not row.done]
+    if failed and stopped is None:
+        first = f"{failed[0].planner} on {failed[0].problem}, seed {failed[0].seed}: {failed[0].error}"
+        stopped = f"{len(failed):,} of {len(rows):,} units failed, the first of them {first}"
+    return {row.id: row for row in rows if row.done}, stopped
 
 
 def _engine(engine: str | Engine, workers: int | None, address: str | None, limits: Experiment) -> Engine:

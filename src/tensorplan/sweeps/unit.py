@@ -49,23 +49,26 @@ class Unit(Protocol):
 
     @property
     def problem(self) -> str:
-        """The first three columns of its row."""
+        """Like ``planner`` and ``seed`` a column of its row."""
 
     @property
-    def planner(self) -> str: ...
+    def planner(self) -> str:
+        """Who is measured."""
 
     @property
-    def seed(self) -> int: ...
+    def seed(self) -> int:
+        """Of the instance, and of the run."""
 
     def run(self, built: Built) -> Result:
         """Do it, in this process."""
 
 
 class Experiment(Protocol):
-    """Units that belong together; ``kind`` tells the stores of different experiments apart."""
+    """Units that belong together."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """A word that tells the stores of different experiments apart."""
 
     @property
     def timeout(self) -> float | None:
