@@ -77,7 +77,7 @@ def test_ctrl_c_says_what_is_missing(tmp_path):
 
 def test_a_game_is_a_unit_with_an_id():
     units = [StrategyUnit("uniform", 8, 8, 0), StrategyUnit("uniform", 8, 9, 0), StrategyUnit("best", 8, 8, 0)]
-    assert len({unit.id for unit in units}) == 3
+    assert len({unit.row.id for unit in units}) == 3
     row = units[0].run(lambda facts: None).row
     assert (row.problem, row.planner, row.stopped) == ("game/8x8", "uniform", "end")
     assert (row.queries,) == cost("uniform", 8, 8, [0]).costs

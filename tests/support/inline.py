@@ -16,13 +16,13 @@ class Inline:
     def submit(self, unit):
         assert len(self.taken) < self.slots
         self.taken.append(unit)
-        self.asked.append(unit.id)
+        self.asked.append(unit.row.id)
 
     def wait(self, seconds):
         unit = self.taken.pop(0)
-        if self.asked.index(unit.id) + 1 == self.interrupt:
+        if self.asked.index(unit.row.id) + 1 == self.interrupt:
             raise KeyboardInterrupt
-        return [(unit, engines.attempt(unit, self.work, lambda facts: None))]
+        return [(unit, engines.attempt(unit, self.work, lambda row: None))]
 
     def close(self):
         self.closed = True

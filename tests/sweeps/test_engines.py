@@ -18,7 +18,7 @@ from tensorplan.parallel.processes import processors
 from tensorplan.sweeps import engine_ray, engines
 from tensorplan.sweeps.engines import LocalEngine
 from tensorplan.sweeps.suite import Suite
-from tensorplan.sweeps.unit import Facts, PlannerUnit, play
+from tensorplan.sweeps.unit import PlannerUnit, play
 
 GOOD, RAISES, EXITS, KILLED, SLEEPS, GREEDY, NO_MEMORY, LEAKS = range(8)
 PRINTS, FLOODS, DIES_TALKING, STARTS, HOARDS_BESIDE, FORKS, UNSPEAKABLE, FOREIGN = range(8, 16)
@@ -58,10 +58,10 @@ def speak(unit):
 def misbehave(unit, built):
     """What the unit's seed says."""
     if unit.seed == RAISES:
-        built(Facts(3, 4, 5))
+        built(replace(unit.row, actions=3, dimension=4, horizon=5))
         raise ZeroDivisionError("a division\nby zero")
     if unit.seed == EXITS:
-        built(Facts(3, 4, 5))
+        built(replace(unit.row, actions=3, dimension=4, horizon=5))
         os._exit(3)
     if unit.seed == KILLED:
         os.kill(os.getpid(), signal.SIGKILL)

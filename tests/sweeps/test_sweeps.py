@@ -20,7 +20,7 @@ from tensorplan.sweeps.engines import LocalEngine
 from tensorplan.sweeps.store import Store, StoreError, lock
 from tensorplan.sweeps.suite import Suite
 from tensorplan.sweeps.sweep import collect, sweep
-from tensorplan.sweeps.unit import Facts, failure, play
+from tensorplan.sweeps.unit import Experiment, failure, play
 
 SUITE = Suite(("hanoi/3", "layered/2x3:states=10"), ("random", "uct:simulations=20"), (0, 1, 2))
 
@@ -77,7 +77,7 @@ def flaky(unit, built, tries={}):  # noqa: B006
     """Unit of seed 1 fails twice, that of seed 2 always."""
     tries[unit.id] = tries.get(unit.id, 0) + 1
     if unit.seed == 2 or (unit.seed == 1 and tries[unit.id] <= 2):
-        return failure(unit, "timeout", f"attempt {tries[unit.id]}", Facts())
+        return failure(unit.row, "timeout", f"attempt {tries[unit.id]}")
     return play(unit, built)
 
 
@@ -169,16 +169,16 @@ def test_one_sweep_at_a_time(tmp_path):
         sweep(SUITE, tmp_path, engine=Inline(), resume=True)
 
 
-class Other:
+class Other(Experiment):
     """An experiment of another kind, with units of the first one."""
 
-    kind, timeout, memory, retries = "other", None, None, 0
+    kind = "other"
 
     def units(self):
         return SUITE.units()[:3]
 
-    def as_json(self):
-        return json.dumps({"about": "nothing", "units": [unit.id for unit in self.units()]})
+    def asked(self):
+        return {"about": "nothing"}
 
 
 def test_anything_with_units_can_be_swept(tmp_path, undisturbed):
@@ -297,7 +297,7 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing(tmp_path, undis
 
 
 def slow(unit, built):
-    built(Facts())
+    built(unit.row)
     time.sleep(0.3)
     return play(unit, built)
 

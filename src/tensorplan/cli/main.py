@@ -61,7 +61,7 @@ def _picture(context: click.Context, parameter: click.Parameter, path: str | Non
 def _export(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
     """The path, if rows can be exported to it."""
     if path is not None:
-        from tensorplan.sweeps.export import check_export
+        from tensorplan.sweeps.columns import check_export
 
         check_export(path)
     return path

@@ -26,7 +26,7 @@ class Row:
     problem: str
     planner: str
     seed: int
-    status: str
+    status: str = "failed"
     """``"done"``, ``"failed"``, ``"timeout"`` or ``"memory"``."""
     error: str | None = None
     """One sentence; of a unit that is done, that it found its problem not realizable."""

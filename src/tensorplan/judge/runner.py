@@ -29,19 +29,21 @@ def run_unit(
     budget: int | None = None,
     max_steps: int = MAX_STEPS,
     trace: bool = False,
-    built: Callable[[Problem], None] | None = None,
+    id: str = "",
+    built: Callable[[Row], None] | None = None,
     played: Callable[[Run], None] | None = None,
 ) -> Row:
     """What comes of a planner on an instance; either may be given by its name.
 
     A family of random problems, given by name, has one instance per seed.  ``trace`` makes planners that can keep a
-    trace do so.  ``built`` hears of the instance before the planner begins, ``played`` of the run.  A run that Ctrl-C
-    cut short is no measurement: KeyboardInterrupt.
+    trace do so.  ``built`` hears of the instance before the planner begins, a row without measurements, ``played`` of
+    the run.  A run that Ctrl-C cut short is no measurement: KeyboardInterrupt.
     """
-    task, config = find_problem(problem, seed), find_planner(planner)
+    task, config = find_problem(problem, seed), _tracing(find_planner(planner), trace)
+    names = problem if isinstance(problem, str) else task.name, planner if isinstance(planner, str) else repr(planner)
+    row = Row(id, *names, seed, actions=task.actions, dimension=task.dimension, horizon=task.horizon)
     if built is not None:
-        built(task)
-    config = _tracing(config, trace)
+        built(row)
     meter = None if task.solution is None else LossMeter(config, task)
     refuted: NotRealizable | None = None
     try:
@@ -54,9 +56,8 @@ def run_unit(
         raise KeyboardInterrupt
     if played is not None:
         played(found)
-    row = _row(task, found, [] if meter is None else meter.losses)
     said = None if refuted is None else " ".join(str(refuted).split())
-    return dataclasses.replace(row, problem=_name(problem), planner=_name(planner), error=said)
+    return dataclasses.replace(row, status="done", error=said, **_measured(task, found, meter))
 
 
 def find_problem(problem: Problem | str, seed: int) -> Problem:
@@ -77,12 +78,6 @@ def find_planner(planner: Planner | str) -> Planner:
     raise BadInput(f"expected a planner or the spec of one, such as 'uct:simulations=500', got {shown(planner)}")
 
 
-def _name(thing: Any) -> str:
-    if isinstance(thing, str):
-        return thing
-    return thing.name if isinstance(thing, Problem) else repr(thing)
-
-
 def _tracing(planner: Any, trace: bool) -> Any:
     """The planner, with a trace where it is wanted and the planner can keep one."""
     if trace and dataclasses.is_dataclass(planner) and any(f.name == "trace" for f in dataclasses.fields(planner)):
@@ -90,34 +85,27 @@ def _tracing(planner: Any, trace: bool) -> Any:
     return planner
 
 
-def _row(problem: Problem, played: Run, losses: Sequence[float]) -> Row:
+def _measured(problem: Problem, played: Run, meter: LossMeter | None) -> dict[str, Any]:
+    """The columns that a run fills."""
     episodes, first = played.episodes, played.episodes[0]
     stopped = next((episode.stopped for episode in episodes if not episode.complete), "end")
     reward = mean([episode.total_reward for episode in episodes])
     optimal, note = _optimal(problem, episodes)
-    return Row(
-        id="",
-        problem=problem.name,
-        planner=played.planner,
-        seed=played.seed,
-        status="done",
-        actions=problem.actions,
-        dimension=problem.dimension,
-        horizon=problem.horizon,
-        optimal=optimal,
-        total_reward=reward,
-        regret=None if optimal is None else optimal - reward,
-        loss=float(np.mean(losses)) if stopped == "end" and len(losses) == len(episodes) else None,
-        steps=first.steps,
-        queries=first.total_queries,
-        worst_call=played.worst_call,
-        stopped=stopped,
-        seconds=math.fsum(episode.seconds for episode in episodes),
-        unmetered=problem.unmetered,
-        note=note,
+    return {
+        "optimal": optimal,
+        "total_reward": reward,
+        "regret": None if optimal is None else optimal - reward,
+        "loss": None if meter is None or stopped != "end" else float(np.mean(meter.losses)),
+        "steps": first.steps,
+        "queries": first.total_queries,
+        "worst_call": played.worst_call,
+        "stopped": stopped,
+        "seconds": math.fsum(episode.seconds for episode in episodes),
+        "unmetered": problem.unmetered,
+        "note": note,
         **certificate_columns(first.certificate),
         **_counts(first.trace),
-    )
+    }
 
 
 def _optimal(problem: Problem, episodes: Sequence[Episode]) -> tuple[float | None, str | None]:

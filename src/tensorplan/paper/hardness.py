@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +18,7 @@ from tensorplan.game.search import cost_of
 from tensorplan.judge.row import Row
 from tensorplan.paper.growth import slope
 from tensorplan.sweeps.sweep import collect
-from tensorplan.sweeps.unit import Built, PlannerUnit, Result, Unit, content_id
+from tensorplan.sweeps.unit import Built, Experiment, PlannerUnit, Result, Unit, content_id
 
 ROUNDS = 9
 """K of the MDPs that planners play, the least of the paper's construction."""
@@ -38,32 +37,26 @@ FOUND, GAVE_UP = "end", "gave up"
 class StrategyUnit:
     """One play of the abstract game: a strategy against the secret that the seed draws."""
 
-    planner: str
+    strategy: str
     p: int
     K: int
     seed: int
 
-    @property
-    def problem(self) -> str:
-        """The game, named like a problem."""
-        return f"game/{self.p}x{self.K}"
-
     @cached_property
-    def id(self) -> str:
-        """Strategy, p, K and seed."""
-        return content_id({"game": asdict(self)})
+    def row(self) -> Row:
+        """Strategy, p, K and seed; the game is named like a problem."""
+        return Row(content_id({"game": asdict(self)}), f"game/{self.p}x{self.K}", self.strategy, self.seed)
 
     def run(self, built: Built) -> Result:
         """Play; the queries are those up to the first reply with U or V = 1."""
         began = time.perf_counter()
-        play = AbstractGame(self.p, self.K, seed=self.seed).play(STRATEGIES[self.planner], seed=self.seed)
-        found: dict[str, Any] = {"queries": play.cost, "stopped": FOUND if play.found else GAVE_UP}
-        seconds = time.perf_counter() - began
-        return Result(Row(self.id, self.problem, self.planner, self.seed, "done", seconds=seconds, **found))
+        play = AbstractGame(self.p, self.K, seed=self.seed).play(STRATEGIES[self.strategy], seed=self.seed)
+        stopped, seconds = FOUND if play.found else GAVE_UP, time.perf_counter() - began
+        return Result(replace(self.row, status="done", queries=play.cost, stopped=stopped, seconds=seconds))
 
 
 @dataclass(frozen=True)
-class HardnessExperiment:
+class HardnessExperiment(Experiment):
     """Games of every strategy at every p, and planners on small hard MDPs M^v, square-free features, mean rewards."""
 
     sizes: tuple[int, ...]
@@ -74,10 +67,6 @@ class HardnessExperiment:
     seed: int = 0
     with_planners: bool = True
     kind: ClassVar[str] = "hardness"
-    timeout: ClassVar[float | None] = None
-    memory: ClassVar[float | None] = None
-    retries: ClassVar[int] = 2
-    """A process may be lost to the machine, through no fault of the unit."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(whole("p", p, 2) for p in self.sizes))
@@ -113,9 +102,9 @@ class HardnessExperiment:
         """The games, then the planners."""
         return [*(unit for games in self.searches.values() for unit in games), *self.attempts.values()]
 
-    def as_json(self) -> str:
-        """The experiment as text."""
-        return json.dumps({**asdict(self), "units": [unit.id for unit in self.units()]})
+    def asked(self) -> dict[str, Any]:
+        """The fields."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -157,7 +146,7 @@ def hardness(experiment: HardnessExperiment, out: str | Path | None = None, **op
     found, stopped = collect(experiment, out, **options)
     costs, missing = [], []
     for what, games in experiment.searches.items():
-        rows = [found[game.id] for game in games if game.id in found]
+        rows = [found[game.row.id] for game in games if game.row.id in found]
         if len(rows) == len(games):
             costs.append(_cost(games[0], rows))
         else:
@@ -169,7 +158,7 @@ def hardness(experiment: HardnessExperiment, out: str | Path | None = None, **op
 
 def _cost(game: StrategyUnit, rows: Sequence[Row]) -> Cost:
     queries = tuple(row.queries for row in rows if row.queries is not None)
-    return cost_of(game.planner, game.p, game.K, queries, sum(row.stopped == FOUND for row in rows))
+    return cost_of(game.strategy, game.p, game.K, queries, sum(row.stopped == FOUND for row in rows))
 
 
 def _fit(name: str, costs: Sequence[Cost]) -> Rate | None:

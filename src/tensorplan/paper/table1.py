@@ -12,7 +12,6 @@ That no planner at all can do better is what the theorems say, not what an exper
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from tensorplan.judge.row import Row
 from tensorplan.paper.growth import Growth, growth
 from tensorplan.paper.table1_rows import ROWS, Contender, InstanceFamily, TableRow
 from tensorplan.sweeps.sweep import collect
-from tensorplan.sweeps.unit import PlannerUnit
+from tensorplan.sweeps.unit import Experiment, PlannerUnit
 
 APART = 1_000_000
 """Seeds of different rows are apart by this, so that rows are independent of one another."""
@@ -49,7 +48,7 @@ class TablePoint(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table1Experiment:
+class Table1Experiment(Experiment):
     """All that is to be measured for some rows; two points of a row may be one unit."""
 
     rows: tuple[TableRow, ...]
@@ -57,10 +56,6 @@ class Table1Experiment:
     """Small sizes and few seeds."""
     seed: int = 0
     kind: ClassVar[str] = "table1"
-    timeout: ClassVar[float | None] = None
-    memory: ClassVar[float | None] = None
-    retries: ClassVar[int] = 2
-    """A process may be lost to the machine, through no fault of the unit."""
 
     @cached_property
     def points(self) -> dict[TablePoint, PlannerUnit]:
@@ -89,10 +84,9 @@ class Table1Experiment:
         """Each once."""
         return list({unit.id: unit for unit in self.points.values()}.values())
 
-    def as_json(self) -> str:
-        """The experiment as text."""
-        told = {"quick": self.quick, "rows": [row.number for row in self.rows], "seed": self.seed}
-        return json.dumps({**told, "units": [unit.id for unit in self.units()]})
+    def asked(self) -> dict[str, Any]:
+        """Which rows, how thoroughly, from which seed."""
+        return {"quick": self.quick, "rows": [row.number for row in self.rows], "seed": self.seed}
 
 
 @dataclass(frozen=True)

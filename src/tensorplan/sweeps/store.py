@@ -27,8 +27,7 @@ from typing import Any
 
 from tensorplan.core.errors import BadInput, TensorplanError
 from tensorplan.judge.row import Row
-from tensorplan.sweeps.columns import COLUMNS, restored, storable
-from tensorplan.sweeps.export import check_export, write_rows
+from tensorplan.sweeps.columns import COLUMNS, check_export, restored, storable, write_rows
 from tensorplan.sweeps.suite import Suite
 from tensorplan.sweeps.unit import Experiment
 

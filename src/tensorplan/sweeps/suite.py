@@ -34,14 +34,14 @@ from tensorplan.core.errors import BadInput, shown
 from tensorplan.core.specs import literal, number, suggestion, truth, whole
 from tensorplan.loop import MAX_STEPS
 from tensorplan.sweeps.names import normal_planner, normal_problem, spell
-from tensorplan.sweeps.unit import PlannerUnit
+from tensorplan.sweeps.unit import Experiment, PlannerUnit
 
 LIMIT = 1_000_000
 """The largest number of units of a suite."""
 
 
 @dataclass(frozen=True)
-class Suite:
+class Suite(Experiment):
     """What a sweep runs; names are normalised, so that one thing has one name."""
 
     kind: ClassVar[str] = "sweep"
@@ -61,8 +61,7 @@ class Suite:
     timeout: float | None = None
     """Seconds that a unit may take."""
     memory: float | None = None
-    """MB (10^6 bytes) of resident memory that the process of a unit and those that it starts may have together, the 150
-    or so of Python included."""
+    """MB (10^6 bytes) of memory that it may have; see :class:`tensorplan.sweeps.unit.Experiment`."""
     retries: int = 0
     """How often a unit that failed is tried again."""
 
@@ -104,14 +103,13 @@ class Suite:
             found.setdefault(unit.id, unit)
         return tuple(found.values())
 
-    def as_json(self) -> str:
-        """The suite as text."""
-        return json.dumps(asdict(self))
+    def asked(self) -> dict[str, Any]:
+        """The fields."""
+        return asdict(self)
 
-    @classmethod
-    def from_json(cls, text: str) -> Suite:
-        """The suite that the text stands for."""
-        return cls(**json.loads(text))
+    def as_json(self) -> str:
+        """The suite as text; its units follow from it."""
+        return json.dumps(self.asked())
 
 
 def _positive(name: str, value: Any) -> float:

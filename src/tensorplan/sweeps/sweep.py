@@ -113,10 +113,11 @@ class _Sweep:
         self.retries = experiment.retries
         units, found = experiment.units(), store.found()
         self.total = len(units)
-        self.attempts = {unit.id: found[unit.id].attempts for unit in units if unit.id in found}
-        self.rows = [found[unit.id] for unit in units if unit.id in found and self._final(found[unit.id])]
+        ids = [unit.row.id for unit in units]
+        self.attempts = {id: found[id].attempts for id in ids if id in found}
+        self.rows = [found[id] for id in ids if id in found and self._final(found[id])]
         final = {row.id for row in self.rows}
-        self.todo = deque(unit for unit in units if unit.id not in final)
+        self.todo = deque(unit for unit, id in zip(units, ids, strict=True) if id not in final)
         self.failures = sum(not row.done for row in self.rows)
         self.before = len(self.rows)
         self.began = time.monotonic()
@@ -138,8 +139,8 @@ class _Sweep:
 
     def _finish(self, unit: Unit, row: Row) -> None:
         """Write the row down; try again what may be."""
-        self.attempts[unit.id] = self.attempts.get(unit.id, 0) + 1
-        row = replace(row, attempts=self.attempts[unit.id])
+        self.attempts[row.id] = self.attempts.get(row.id, 0) + 1
+        row = replace(row, attempts=self.attempts[row.id])
         self.store.add(row)
         if self._final(row):
             self.rows.append(row)

@@ -11,22 +11,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
-from tensorplan.core import Problem, Run
 from tensorplan.core.errors import LONGEST, shortened
 from tensorplan.judge.row import Row, traces
 from tensorplan.judge.runner import run_unit
 from tensorplan.loop import MAX_STEPS
 from tensorplan.sweeps.names import complete_planner, complete_problem
-
-
-class Facts(NamedTuple):
-    """A, d and H of an instance."""
-
-    actions: int | None = None
-    dimension: int | None = None
-    horizon: int | None = None
 
 
 class Result(NamedTuple):
@@ -36,57 +27,45 @@ class Result(NamedTuple):
     trace: Any = None
 
 
-Built = Callable[[Facts], None]
-"""Hears of an instance before the work on it begins."""
+Built = Callable[[Row], None]
+"""Hears of an instance before the work on it begins: a row that knows the sizes, and nothing that was measured."""
 
 
 class Unit(Protocol):
     """One thing to measure, in any process: it is sent there by pickle."""
 
     @property
-    def id(self) -> str:
-        """What its row is found by."""
-
-    @property
-    def problem(self) -> str:
-        """Like ``planner`` and ``seed`` a column of its row."""
-
-    @property
-    def planner(self) -> str:
-        """Who is measured."""
-
-    @property
-    def seed(self) -> int:
-        """Of the instance, and of the run."""
+    def row(self) -> Row:
+        """Its row before anything is known but the names; ``row.id`` is what it is found by."""
 
     def run(self, built: Built) -> Result:
         """Do it, in this process."""
 
 
-class Experiment(Protocol):
-    """Units that belong together."""
+class Experiment:
+    """Units that belong together, and their limits."""
 
-    @property
-    def kind(self) -> str:
-        """A word that tells the stores of different experiments apart."""
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds that a unit may take."""
-
-    @property
-    def memory(self) -> float | None:
-        """MB of resident memory that its process may have."""
-
-    @property
-    def retries(self) -> int:
-        """How often a unit that failed is tried again."""
+    kind: ClassVar[str]
+    """A word that tells the stores of different experiments apart."""
+    timeout: float | None = None
+    """Seconds that a unit may take."""
+    memory: float | None = None
+    """MB (10^6 bytes) of resident memory that the process of a unit and those that it starts may have together, the 150
+    or so of Python included."""
+    retries: int = 2
+    """How often a unit that failed is tried again: its process may be lost through no fault of its own."""
 
     def units(self) -> Sequence[Unit]:
         """All of them, each once."""
+        raise NotImplementedError
+
+    def asked(self) -> dict[str, Any]:
+        """What the experiment is, as plain data."""
+        raise NotImplementedError
 
     def as_json(self) -> str:
-        """The experiment as text: a dict, with the ids under ``units`` unless it is a suite, which knows them."""
+        """The experiment as text, with the ids of its units."""
+        return json.dumps({**self.asked(), "units": [unit.row.id for unit in self.units()]})
 
 
 def content_id(content: Mapping[str, Any]) -> str:
@@ -112,22 +91,19 @@ class PlannerUnit:
         whole = {"problem": complete_problem(self.problem), "planner": complete_planner(self.planner)}
         return content_id(asdict(self) | whole)
 
+    @property
+    def row(self) -> Row:
+        """Its row before anything is known."""
+        return Row(self.id, self.problem, self.planner, self.seed)
+
     def run(self, built: Built) -> Result:
         """Play the episodes."""
         kept: list[Any] = []
-
-        def heard(problem: Problem) -> None:
-            built(Facts(problem.actions, problem.dimension, problem.horizon))
-
-        def played(run: Run) -> None:
-            if run.episodes[0].trace is not None:
-                kept.extend(traces(run.episodes))
-
-        row = run_unit(**asdict(self), built=heard, played=played)
-        if not kept:
-            return Result(replace(row, id=self.id))
+        row = run_unit(**asdict(self), id=self.id, built=built, played=lambda run: kept.extend(traces(run.episodes)))
+        if kept[0] is None:
+            return Result(row)
         about = {"problem": self.problem, "planner": self.planner, "seed": self.seed}
-        return Result(replace(row, id=self.id, trace=f"{self.id}.json"), {**about, "episodes": kept})
+        return Result(replace(row, trace=f"{self.id}.json"), {**about, "episodes": kept})
 
 
 def play(unit: Unit, built: Built) -> Result:
@@ -135,7 +111,6 @@ def play(unit: Unit, built: Built) -> Result:
     return unit.run(built)
 
 
-def failure(unit: Unit, status: str, error: str, facts: Facts) -> Result:
-    """A unit that did not get to its end."""
-    sentence = shortened(" ".join(error.split()), LONGEST)
-    return Result(Row(unit.id, unit.problem, unit.planner, unit.seed, status, sentence, **facts._asdict()))
+def failure(row: Row, status: str, error: str) -> Result:
+    """A unit that did not get to its end, with what is known of it."""
+    return Result(replace(row, status=status, error=shortened(" ".join(error.split()), LONGEST)))
