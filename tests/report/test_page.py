@@ -16,7 +16,8 @@ from tensorplan.judge.row import Row
 from tensorplan.report import svg
 from tensorplan.report.markup import Markup, join, tag
 from tensorplan.report.page import report, write_report
-from tensorplan.sweeps.statistics import bootstrap, comparisons, standings
+from tensorplan.sweeps.standings import comparisons, standings
+from tensorplan.sweeps.statistics import bootstrap
 from tensorplan.sweeps.store import Store
 from tensorplan.sweeps.suite import Suite
 

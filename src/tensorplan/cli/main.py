@@ -459,7 +459,7 @@ def sweep(file: str, out: str, resume: bool, export: str | None, as_json: bool, 
         if as_json:
             print_json({"folder": out, "stopped": store.stopped, "rows": rows})
         else:
-            from tensorplan.sweeps.statistics import standings
+            from tensorplan.sweeps.standings import standings
 
             print_table(standings_table(standings(rows), len(rows)))
         _say_why(list(dict.fromkeys(row.note for row in rows if row.note is not None)))
@@ -489,7 +489,7 @@ def report(folder: str, out: str | None, as_json: bool) -> int:
         check_output(page)
         path = write_report(store, page)
         if as_json:
-            from tensorplan.sweeps.statistics import comparisons, standings
+            from tensorplan.sweeps.standings import comparisons, standings
 
             rows = store.rows()
             numbers = {"standings": standings(rows), "comparisons": comparisons(rows)}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be
     from tensorplan.paper.verify.families import Verification
     from tensorplan.planners.printed.constants import Constants
     from tensorplan.problems.catalog import Entry
-    from tensorplan.sweeps.statistics import Standing
+    from tensorplan.sweeps.standings import Standing
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str], note: str | None = None) -> Table:
