@@ -101,7 +101,7 @@ def test_traces_lie_beside(tmp_path):
     suite = Suite(("hanoi/2",), ("tensorplan", "random"), (0,), trace=True)
     with sweep(suite, tmp_path, engine=Inline()) as store:
         planned, random_ = store.rows()
-        data = json.loads(store.trace_path(planned).read_text())
+        data = json.loads((tmp_path / "traces" / planned.trace).read_text())
         assert planned.trace == f"{planned.id}.json"
         assert random_.trace is None
     assert (data["problem"], data["planner"], data["seed"]) == ("hanoi/2", "tensorplan", 0)

@@ -362,12 +362,12 @@ def hardness(
 
 
 def _teller(show: Callable[..., None]) -> Callable[[Progress], None]:
-    """Shows how far an experiment is."""
+    """Shows how far an experiment is, and what it has found so far."""
+    from tensorplan.report.tables import so_far_table
 
     def tell(p: Progress) -> None:
         left = "" if p.remaining is None else f", {p.remaining:,.0f} s left"
-        last = f", last: {p.rows[-1].planner} on {p.rows[-1].problem}" if p.rows else ""
-        show(p.done, f"{p.rate:.2f} units/s{left}, {p.failures} failed{last}")
+        show(p.done, f"{p.rate:.2f} units/s{left}, {p.failures} failed", lambda: so_far_table(p.rows))
 
     return tell
 
@@ -442,18 +442,13 @@ def table1(
 @as_json
 def sweep(file: str, out: str, resume: bool, export: str | None, as_json: bool, **where: Any) -> int:
     """Run problems x planners x seeds from a YAML file; survives anything."""
-    from tensorplan.report.tables import so_far_table, standings_table
+    from tensorplan.report.tables import standings_table
     from tensorplan.sweeps.suite import Suite
     from tensorplan.sweeps.sweep import sweep as run_sweep
 
     suite = Suite.read(file)
     with progress(len(suite.units())) as show:
-
-        def tell(p: Progress) -> None:
-            left = "" if p.remaining is None else f", {p.remaining:,.0f} s left"
-            show(p.done, f"{p.rate:.2f} runs/s{left}, {p.failures} failed", lambda: so_far_table(p.rows))
-
-        store = run_sweep(suite, out, resume=resume, progress=tell, **where)
+        store = run_sweep(suite, out, resume=resume, progress=_teller(show), **where)
     with store:
         rows = store.rows()
         if as_json:

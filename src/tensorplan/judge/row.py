@@ -6,7 +6,7 @@ Comparisons print rows, sweeps store them, Table 1 and the hardness experiment a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,11 +110,6 @@ def traces(episodes: Iterable[Episode]) -> list[Any]:
         None if episode.trace is None else {**plain(episode.trace), "certificate": plain(episode.certificate)}
         for episode in episodes
     ]
-
-
-def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean, correctly rounded sums."""
-    return math.fsum(values) / len(values)
 
 
 def _finite(x: float) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from tensorplan.core import Episode, Planner, Problem, Run
 from tensorplan.core.errors import BadInput, NotRealizable, Refused, shown
 from tensorplan.judge.loss import LossMeter
-from tensorplan.judge.row import Row, certificate_columns, mean
+from tensorplan.judge.row import Row, certificate_columns
 from tensorplan.loop import MAX_STEPS, run
 from tensorplan.planners.registry import make_planner
 from tensorplan.planners.tensorplan.trace import Trace
@@ -89,7 +90,7 @@ def _measured(problem: Problem, played: Run, meter: LossMeter | None) -> dict[st
     """The columns that a run fills."""
     episodes, first = played.episodes, played.episodes[0]
     stopped = next((episode.stopped for episode in episodes if not episode.complete), "end")
-    reward = mean([episode.total_reward for episode in episodes])
+    reward = fmean(episode.total_reward for episode in episodes)
     optimal, note = _optimal(problem, episodes)
     return {
         "optimal": optimal,
@@ -112,7 +113,7 @@ def _optimal(problem: Problem, episodes: Sequence[Episode]) -> tuple[float | Non
     """The mean of v*, or why it is not known; after the run, since an oracle may have found it."""
     try:
         solution = exact_solution(problem)
-        return mean([solution.value(episode.start, 0) for episode in episodes]), None
+        return fmean(solution.value(episode.start, 0) for episode in episodes), None
     except Refused as refusal:
         return None, str(refusal)
 

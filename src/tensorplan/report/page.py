@@ -24,7 +24,7 @@ from tensorplan.judge.row import Row
 from tensorplan.report import svg
 from tensorplan.report.certificates import MEANINGS
 from tensorplan.report.markup import Markup, join, tag
-from tensorplan.report.pieces import count, duration, interval, number_or_dash, p_value, table, terms
+from tensorplan.report.pieces import Section, count, duration, interval, number_or_dash, p_value, table, terms
 from tensorplan.report.sweep_plots import Runs, pictures
 from tensorplan.sweeps.standings import Standing, Versus, comparisons
 from tensorplan.sweeps.statistics import grouped
@@ -63,7 +63,7 @@ def report(store: Store, beside: Path) -> str:
         _planners(runs),
         _certificates(runs),
         _versus(runs),
-        _section("pictures", "Pictures", pictures(runs)),
+        pictures(runs),
         _failures(runs),
         _runs(store, runs, beside),
     ]
@@ -86,13 +86,6 @@ def report(store: Store, beside: Path) -> str:
         tag("script", Markup(script)),
     ]
     return f"<!DOCTYPE html>\n{tag('html', tag('head', *head), tag('body', *page), lang='en')}\n"
-
-
-Section = tuple[str, str, Markup]
-
-
-def _section(anchor: str, name: str, content: Markup | None) -> Section | None:
-    return None if content is None else (anchor, name, content)
 
 
 # --------------------------------------------------------------------------------------- sections

@@ -10,6 +10,9 @@ from tensorplan.core.intervals import Interval
 from tensorplan.report.markup import Markup, join, tag
 from tensorplan.report.tables import number
 
+Section = tuple[str, str, Markup]
+"""The anchor, the heading and the content of a part of a page."""
+
 
 def table(name: str, heads: Sequence[str], lines: Iterable[Sequence[object]], left: Sequence[int] = (0,)) -> Markup:
     """A table with its first column as row headers; columns that are not ``left`` are numbers."""

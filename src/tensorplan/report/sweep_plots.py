@@ -13,7 +13,7 @@ from tensorplan.core.intervals import Interval
 from tensorplan.judge.row import Row
 from tensorplan.report import svg
 from tensorplan.report.markup import Markup, join, tag
-from tensorplan.report.pieces import count, spelled
+from tensorplan.report.pieces import Section, count, spelled
 from tensorplan.sweeps.standings import Standing, normalised_regret, profiles, scaling, standings
 from tensorplan.sweeps.statistics import bootstrap, grouped
 
@@ -47,7 +47,7 @@ class Runs:
         return found
 
 
-def pictures(runs: Runs) -> Markup | None:
+def pictures(runs: Runs) -> Section | None:
     """All that there is something to show in, below one legend."""
     figures = [_trade_off(runs), _profile(runs), *(_scaling(runs, size) for size in SIZES)]
     there = [figure for figure in figures if figure is not None]
@@ -58,7 +58,7 @@ def pictures(runs: Runs) -> Markup | None:
         for i, name in enumerate(runs.planners)
     ]
     legend = tag("div", *keys, class_="legend", role="group", aria_label="Planners shown in the plots")
-    return join([legend, tag("div", *there, class_="figures")])
+    return "pictures", "Pictures", join([legend, tag("div", *there, class_="figures")])
 
 
 def _trade_off(runs: Runs) -> Markup | None:

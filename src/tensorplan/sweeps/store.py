@@ -180,10 +180,6 @@ class Store:
         with _speaking(self.folder / NAME):
             return int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
 
-    def trace_path(self, row: Row) -> Path | None:
-        """Where the trace of a run is, where it has one."""
-        return None if row.trace is None else self.folder / "traces" / row.trace
-
     def export(self, path: str | Path) -> Path:
         """Write the runs to a file, ``.csv`` or ``.parquet`` (which needs the extra ``parquet``)."""
         check_export(path)
