@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import pytest
+from inline import Inline
 
 import tensorplan as tp
 from tensorplan.judge.row import Row
+from tensorplan.paper.hardness import HardnessExperiment, hardness
 from tensorplan.report import svg
 from tensorplan.report.markup import Markup, join, tag
 from tensorplan.report.page import report, write_report
@@ -404,3 +406,14 @@ def test_long_lists_of_assumptions_are_cut(tmp_path):
     page = report(Stand(rows), tmp_path)
     assert "16 more are in the table of all runs." in page
     assert len(SUITE.units()) == 36
+
+
+def test_other_experiments_have_pages_too(tmp_path):
+    experiment = HardnessExperiment((8,), seeds=2, with_planners=False)
+    hardness(experiment, tmp_path, engine=Inline())
+    with Store.open(tmp_path) as store:
+        page = write_report(store, tmp_path / "x.html").read_text(encoding="utf-8")
+    assert [row["problem"] for row in rows_of(page)] == ["game/8x8"] * 4
+    text = " ".join(text for _, text in Reader(page).texts)
+    assert "sizes 8" in text
+    assert "with planners no" in text

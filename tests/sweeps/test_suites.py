@@ -149,3 +149,18 @@ def test_problems_that_take_any_option():
     suite = Suite(("gym/FrozenLake-v1:features=realizing3:is_slippery=false",), ("random",), (0,))
     other = Suite(("gym/FrozenLake-v1:features=realizing3:is_slippery=true",), ("random",), (0,))
     assert suite.units()[0].id != other.units()[0].id
+
+
+def test_planners_of_a_module_are_named_by_it():
+    suite = Suite(("hard/8x9",), ("tensorplan.game.planning:GuessPlanner:strategy=uniform",), (0,))
+    (unit,) = suite.units()
+    same = PlannerUnit("hard/8x9", "tensorplan.game.planning:GuessPlanner", 0)
+    assert (unit.id == same.id, unit.planner) == (False, "tensorplan.game.planning:GuessPlanner:strategy=uniform")
+    assert unit.run(lambda row: None).row.status == "done"
+    for planner, sentence in [
+        ("no.such:Planner", "cannot import the planner 'no.such:Planner': No module named 'no'"),
+        ("tensorplan.loop:nothing", "has no attribute 'nothing'"),
+        ("tensorplan.game.planning:GuessPlanner:width=3", "has no parameter 'width'"),
+    ]:
+        with pytest.raises(BadInput, match=sentence):
+            Suite(("hard/8x9",), (planner,), (0,))

@@ -58,14 +58,11 @@ class Row:
     certificate: str | None = None
     """Its status."""
     failure: float | None = None
-    """The probability that the bracket is wrong is at most this, and the part of it that is the lower bound's."""
     lower_failure: float | None = None
     assumes: str | None = None
-    """What the upper bound rests on; empty if on nothing but the declared ranges."""
     explained: float | None = None
-    """How much of the gap the allowed misspecification explains."""
     warnings: str | None = None
-    """Reasons to doubt what the upper bound assumes, one after the other."""
+    """One after the other."""
     failed_states: int | None = None
     """Of the first episode's trace, where there is one: states at which an optimistic parameter was refuted."""
     nodes: int | None = None

@@ -27,6 +27,7 @@ from tensorplan.judge.estimates import student
 from tensorplan.judge.row import Row
 from tensorplan.paper.growth import Growth, growth
 from tensorplan.paper.table1_rows import ROWS, Contender, InstanceFamily, TableRow
+from tensorplan.sweeps.statistics import grouped
 from tensorplan.sweeps.sweep import collect
 from tensorplan.sweeps.unit import Experiment, PlannerUnit
 
@@ -65,7 +66,7 @@ class Table1Experiment(Experiment):
             for number, family in enumerate(row.families):
                 for player in family.players:
                     found |= self._of(row, number, family, player)
-        sizes = {point[:2]: sorted({p.size for p in found if p[:2] == point[:2]}) for point in found}
+        sizes = {where: sorted(set(known)) for where, known in grouped((p[:2], p.size) for p in found).items()}
         return dict(sorted(found.items(), key=lambda item: -sizes[item[0][:2]].index(item[0].size)))
 
     def _of(
@@ -240,22 +241,16 @@ def rows_of(numbers: Iterable[int] | None) -> tuple[TableRow, ...]:
 def _row_result(row: TableRow, done: Mapping[TablePoint, Row], quick: bool) -> RowResult:
     families = []
     for number, family in enumerate(row.families):
-        curves = []
-        for player in family.players:
-            mine = {p: r for p, r in done.items() if (p.row, p.family, p.player) == (row.number, number, player.name)}
-            if mine:
-                curves.append(_curve(player.name, family, mine, family.sizes(quick)))
+        mine = grouped((p.player, (p.size, r)) for p, r in done.items() if p[:2] == (row.number, number))
+        curves = [_curve(p.name, family, mine[p.name], quick) for p in family.players if p.name in mine]
         families.append(FamilyResult(family, tuple(curves)))
     return RowResult(row, tuple(families))
 
 
-def _curve(player: str, family: InstanceFamily, mine: Mapping[TablePoint, Row], sizes: Sequence[int]) -> CostCurve:
-    at = [
-        _at_size(size, family, [row for point, row in mine.items() if point.size == size])
-        for size in sorted({point.size for point in mine})
-    ]
-    grown = growth([point.size for point in mine], [_cost(row) for row in mine.values()])
-    return CostCurve(player, {a.size for a in at} >= set(sizes), tuple(at), grown)
+def _curve(player: str, family: InstanceFamily, mine: Sequence[tuple[int, Row]], quick: bool) -> CostCurve:
+    at = [_at_size(size, family, rows) for size, rows in grouped(mine).items()]
+    grown = growth([size for size, _ in mine], [_cost(row) for _, row in mine])
+    return CostCurve(player, {a.size for a in at} >= set(family.sizes(quick)), tuple(at), grown)
 
 
 def _at_size(size: int, family: InstanceFamily, rows: Sequence[Row]) -> AtSize:
