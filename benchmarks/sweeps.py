@@ -21,8 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from tensorplan.core.errors import TensorplanError
+from tensorplan.judge.row import Row
 from tensorplan.parallel.replicas import ReplicatedMDP
-from tensorplan.sweeps.store import RunRow, Store
+from tensorplan.sweeps.store import Store
 from tensorplan.sweeps.suite import Suite
 from tensorplan.sweeps.sweep import sweep
 
@@ -57,11 +58,11 @@ class Sleeper:
         return float(rng.random()), state + 1
 
 
-def timeless(store: Store) -> list[RunRow]:
+def timeless(store: Store) -> list[Row]:
     return [replace(row, seconds=None) for row in store.rows()]
 
 
-def timed(suite: Suite, engine: str, workers: int) -> tuple[float, float, list[RunRow]]:
+def timed(suite: Suite, engine: str, workers: int) -> tuple[float, float, list[Row]]:
     """Seconds in all, seconds from the first finished unit to the last per unit, and the rows."""
     moments: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +81,7 @@ def timed(suite: Suite, engine: str, workers: int) -> tuple[float, float, list[R
 
 def speed() -> None:
     print(f"speed-up, {len(CPU_BOUND.units())} units of about a second, {os.cpu_count()} processors")
-    first: tuple[float, float, list[RunRow]] | None = None
+    first: tuple[float, float, list[Row]] | None = None
     for workers in (1, 2):
         found = timed(CPU_BOUND, "local", workers)
         first = first or found
@@ -110,7 +111,7 @@ def kills(count: int = 50) -> None:
         command = [sys.executable, "-c", SWEEP, str(file)]
         subprocess.run([*command, f"{folder}/calm"], check=True)
         dice = random.Random(7)
-        kept: dict[str, RunRow] = {}
+        kept: dict[str, Row] = {}
         during = 0
         for number in range(count):
             process = subprocess.Popen([*command, f"{folder}/killed"], start_new_session=True)

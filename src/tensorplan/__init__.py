@@ -48,8 +48,8 @@ _WHERE = {
     "tensorplan.diagnose.diagnosis": "Diagnosis diagnose",
     "tensorplan.diagnose.fit_features": "fit_features",
     "tensorplan.judge.verdict": "Verdict judge",
+    "tensorplan.judge.estimates": "query_cost student",
     "tensorplan.judge.sessions": "side_by_side",
-    "tensorplan.judge.summaries": "query_cost student",
     "tensorplan.judge.compare": "compare",
 }
 _ROOMS = ("features", "game", "optimism", "proofs", "testing")
@@ -102,9 +102,9 @@ if TYPE_CHECKING:
     from tensorplan.features import FeatureMap as FeatureMap
     from tensorplan.features import Frame as Frame
     from tensorplan.judge.compare import compare as compare
+    from tensorplan.judge.estimates import query_cost as query_cost
+    from tensorplan.judge.estimates import student as student
     from tensorplan.judge.sessions import side_by_side as side_by_side
-    from tensorplan.judge.summaries import query_cost as query_cost
-    from tensorplan.judge.summaries import student as student
     from tensorplan.judge.verdict import Verdict as Verdict
     from tensorplan.judge.verdict import judge as judge
     from tensorplan.loop import run as run

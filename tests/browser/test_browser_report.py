@@ -2,8 +2,9 @@ import re
 
 import pytest
 
+from tensorplan.judge.row import Row
 from tensorplan.report.page import write_report
-from tensorplan.sweeps.store import RunRow, Store
+from tensorplan.sweeps.store import Store
 from tensorplan.sweeps.suite import Suite
 
 SUITE = Suite(("hanoi/3", "hanoi/10", "layered/2x4"), ("tensorplan", "random"), range(20))
@@ -16,7 +17,7 @@ def path(tmp_path_factory):
         for number, unit in enumerate(SUITE.units()):
             good = number % 7 > 0
             store.add(
-                RunRow(
+                Row(
                     id=unit.id,
                     problem=unit.problem,
                     planner=unit.planner,

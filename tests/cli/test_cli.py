@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from inline import Inline
 
 
 def test_list_names_problems_and_planners(cli):
@@ -288,7 +289,6 @@ OUTPUTS = [
     (["plan", "no-such-problem", "--proof"], "x.json"),
     (["hardness", "--p", "no such size", "--plot"], "x.png"),
     (["table1", "--rows", "no such row", "--plot"], "x.png"),
-    (["table1", "--rows", "no such row", "--out"], "x"),
     (["trace", "no-such-problem", "--out"], "x.html"),
     (["sweep", "no-such-file.yaml", "--out", "folder", "--export"], "x.csv"),
     (["report", "no-such-folder", "--out"], "x.html"),
@@ -314,7 +314,7 @@ def test_files_that_cannot_be_written_are_known_before_the_work(cli, tmp_path, c
         (["hardness", "--plot"], "x.xyz", "the name must end in one of png, svg, pdf"),
         (["table1", "--plot"], "picture", "the name must end in one of png, svg, pdf"),
         (["sweep", "no-such-file.yaml", "--out", "folder", "--export"], "x.xls", "must end in .csv or .parquet"),
-        (["table1", "--out"], "/dev/null", "it is not a regular file"),
+        (["table1", "--out"], "/dev/null", "cannot use '/dev/null'"),
     ],
 )
 def test_files_of_a_wrong_kind_are_known_before_the_work(cli, command, path, sentence):
@@ -675,42 +675,50 @@ CONSTANTS = ("constants", "--A", "2", "--d", "3", "--H", "5", "--delta", "0.5", 
 
 @pytest.mark.parametrize("interrupt", [interrupting, interrupted_run])
 def test_ctrl_c_leaves_the_constants_that_are_measured(cli, monkeypatch, interrupt):
-    from tensorplan.paper import needs
+    from tensorplan.judge import runner
 
-    monkeypatch.setattr(needs, "run", interrupt(needs.run, 2))
+    monkeypatch.setattr(runner, "run", interrupt(runner.run, 2))
     code, out, err = cli(*CONSTANTS)
     assert code == 1
     assert "interrupted" in err
     assert "not measured: certified mode, random rewards; certified mode, random steps and rewards" in out
     monkeypatch.undo()
-    monkeypatch.setattr(needs, "run", interrupt(needs.run, 2))
+    monkeypatch.setattr(runner, "run", interrupt(runner.run, 2))
     code, out, _ = cli(*CONSTANTS, "--json")
     data = json.loads(out)
     assert (code, len(data["not_measured"])) == (1, 2)
-    assert [need["mode"] for need in data["measured"]] == ["exact"]
+    assert [record["mode"] for record in data["measured"]] == ["exact"]
 
 
-def test_ctrl_c_leaves_the_hardness_that_is_measured(cli, monkeypatch, tmp_path):
-    from tensorplan.paper import hardness
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """Experiments run in this process, and Ctrl-C is pressed at the unit with that number."""
+    from tensorplan.sweeps import sweep
 
-    arguments = ("hardness", "--p", "8:12:4", "--seeds", "2", "--plot", str(tmp_path / "x.png"))
-    monkeypatch.setattr(hardness, "cost", interrupting(hardness.cost, 3))
+    def press(at):
+        monkeypatch.setattr(sweep, "LocalEngine", lambda *limits, **more: Inline(interrupt=at))
+
+    return press
+
+
+def test_ctrl_c_leaves_the_hardness_that_is_measured(cli, ctrl_c, tmp_path):
+    folder, picture = tmp_path / "out", tmp_path / "x.png"
+    arguments = ("hardness", "--p", "8:12:4", "--seeds", "2", "--plot", str(picture), "--out", str(folder))
+    ctrl_c(1)
+    code, out, _ = cli(*arguments)
+    assert (code, out.startswith("not measured: uniform at p = 8")) == (1, True)
+    ctrl_c(5)
     code, out, err = cli(*arguments)
     assert code == 1
     assert "interrupted" in err
     assert "not measured: uniform at p = 12; best at p = 12; tensorplan on hard/2x9" in out
     assert "Planners on" not in out
-    assert (tmp_path / "x.png").exists()
-    monkeypatch.undo()
-    monkeypatch.setattr(hardness, "run", interrupted_run(hardness.run, 2))
+    assert picture.exists()
+    ctrl_c(6)  # four games are left: the second run of a planner
     code, out, _ = cli(*arguments, "--json")
     data = json.loads(out)
     assert (code, len(data["costs"]), len(data["planners"])) == (1, 4, 1)
     assert data["not_measured"][0] == "tensorplan on hard/3x9"
-    monkeypatch.undo()
-    monkeypatch.setattr(hardness, "cost", interrupting(hardness.cost, 1))
-    code, out, _ = cli(*arguments)
-    assert (code, out.startswith("not measured: uniform at p = 8")) == (1, True)
 
 
 def test_ctrl_c_before_the_first_query(cli, monkeypatch):
@@ -723,32 +731,22 @@ def test_ctrl_c_before_the_first_query(cli, monkeypatch):
 
 
 def test_ctrl_c_between_two_runs_keeps_the_comparison(cli, monkeypatch):
-    from tensorplan.judge import compare
+    from tensorplan.judge import runner
 
-    monkeypatch.setattr(compare, "instance", interrupting(compare.instance, 2))
+    monkeypatch.setattr(runner, "instance", interrupting(runner.instance, 2))
     code, out, err = cli("compare", "hanoi/3", "--planners", "oracle", "--seeds", "3", "--json")
     assert (code, "interrupted" in err) == (1, True)
     assert len(json.loads(out)["rows"]) == 1
 
 
-def test_ctrl_c_is_no_measurement_of_table1(cli, monkeypatch, tmp_path):
-    from tensorplan.paper import table1
+def test_ctrl_c_leaves_the_table1_that_is_measured(cli, ctrl_c, tmp_path):
+    from tensorplan.sweeps.store import Store
 
-    monkeypatch.setattr(table1, "run", interrupted_run(table1.run, 2))
-    book = tmp_path / "book"
-    code, _, err = cli("table1", "--quick", "--rows", "1", "--workers", "1", "--out", str(book))
+    ctrl_c(3)
+    code, _, err = cli("table1", "--quick", "--rows", "1", "--out", str(tmp_path))
     assert (code, "interrupted" in err) == (1, True)
-    assert len(book.read_text(encoding="utf-8").splitlines()) == 2  # what it is, and one measurement
-
-
-def test_ctrl_c_that_only_the_planner_heard_is_no_measurement_either(monkeypatch):
-    from tensorplan.optimism import Search
-    from tensorplan.paper.table1 import measure, rows_of, units
-
-    unit = next(unit for unit in units(rows_of([3]), quick=True) if unit.player == "tensorplan")
-    monkeypatch.setattr(Search, "solve", interrupting(Search.solve, 2))
-    with pytest.raises(KeyboardInterrupt):
-        measure(unit)
+    with Store.open(tmp_path) as store:
+        assert (store.kind, store.count()) == ("table1", 2)
 
 
 # ------------------------------------------------------------------------------------------------ terminals
@@ -830,7 +828,12 @@ def test_table1_is_told_of_rows_that_do_not_exist(cli, tmp_path):
     diary.write_text("dear diary\n")
     code, _, err = cli("table1", "--quick", "--rows", "4", "--out", str(diary))
     assert code == 2
-    assert "does not hold measurements" in err
+    assert "is a file" in err
+    code, _, err = cli("hardness", "--p", "8", "--seeds", "1", "--out", str(tmp_path / "hard"))
+    assert code == 0
+    code, out, err = cli("table1", "--quick", "--rows", "4", "--out", str(tmp_path / "hard"))
+    assert (code, out) == (2, "")
+    assert err.endswith("holds the results of 'hardness', not of 'table1': choose another folder\n")
 
 
 def test_the_list_does_not_load_the_compiler():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.judge import compare as module
+from tensorplan.judge import runner as module
 
 
 def test_all_planners_meet_the_same_instances():
@@ -73,3 +73,20 @@ def test_unknown_names_are_found_before_anything_runs():
         tp.compare("hanoi/2", ["oracle", "magic"])
     with pytest.raises(tp.BadInput, match="name at least one planner"):
         tp.compare("hanoi/2", [])
+
+
+def test_problems_and_planners_as_objects():
+    problem, planner = tp.make("layered/2x3:states=20:horizon=4", seed=2), tp.UCT(simulations=50)
+    result = tp.compare(problem, [planner, "random"], seeds=2, seed=2)
+    assert [s.planner for s in result.summaries] == [repr(planner), "random"]
+    assert {row.problem for row in result.rows} == {result.problem} == {problem.name}
+    named = tp.compare("layered/2x3:states=20:horizon=4", ["uct:simulations=50", "random"], seeds=1, seed=2)
+    assert [(r.queries, r.regret) for r in result.rows[:2]] == [(r.queries, r.regret) for r in named.rows]
+    assert len(tp.compare(problem, "random", seeds=3).rows) == 3
+
+
+def test_what_is_neither_a_name_nor_the_thing_itself():
+    with pytest.raises(tp.BadInput, match="expected a problem or the name of one, such as 'hanoi/6', got 3"):
+        tp.compare(3, ["random"])
+    with pytest.raises(tp.BadInput, match="expected a planner or the spec of one, such as 'uct:simulations=500', got"):
+        tp.compare("hanoi/3", [tp.UCT])

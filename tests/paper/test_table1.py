@@ -1,43 +1,49 @@
 import dataclasses
-import json
-from functools import partial
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from inline import Inline
 
 import tensorplan as tp
 from tensorplan.core.errors import BadInput
-from tensorplan.paper import table1 as lab
-from tensorplan.paper.table1 import Point, Scored, Unit, measure, rows_of, table1, units
-from tensorplan.paper.table1_rows import ROWS, Family, Player, Row
+from tensorplan.judge.row import Row
+from tensorplan.paper.table1 import APART, Table1Experiment, rows_of, table1
+from tensorplan.paper.table1_rows import ROWS, Contender, InstanceFamily, TableRow
+from tensorplan.problems.catalog import instance
 from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.tables.tabular import TabularMDP
+from tensorplan.sweeps.store import Store
+from tensorplan.sweeps.unit import Result
 
 SIZES = (4, 8, 16, 32)
 
 
-def family(*names, sizes=SIZES, delta=0.5):
-    players = tuple(Player(name, tp.RandomPlanner) for name in names)
-    return Family("made up", "n", lambda size, seed: None, players, delta, sizes, sizes, (3, 3))
+def family(number, names, sizes):
+    """Family number n of a made-up row: its instances are named layered/(n + 2)x(size), its planners by one letter."""
+    players = tuple(Contender(name, f"uct:simulations={ord(name)}") for name in names)
+    return InstanceFamily(
+        "made up", "n", lambda size: f"layered/{number + 2}x{size}", players, 0.5, sizes, sizes, (3, 3)
+    )
 
 
-@pytest.fixture
-def judged(monkeypatch):
-    """The verdict on a made-up row whose measurements follow given laws of (size, seed)."""
+def judge(laws, *, families=1, paper=True, sizes=SIZES):
+    """The verdict on a made-up row whose measurements follow given laws of (family, size, seed)."""
+    parts = tuple(family(number, laws, sizes) for number in range(families))
 
-    def judge(laws, *, families=1, paper=True, sizes=SIZES):
-        row = Row(1, "nobody", "any", "made up", paper, tuple(family(*laws, sizes=sizes) for _ in range(families)))
-        monkeypatch.setattr(lab, "ROWS", (row,))
+    def measured(unit, built):
+        number, size = (int(x) for x in unit.problem.removeprefix("layered/").split("x"))
+        law = laws[chr(int(unit.planner.partition("=")[2]))]
+        queries, loss = law(number - 2, size, unit.seed - APART)
+        return Result(Row(unit.id, "", "", unit.seed, "done", worst_call=round(queries), loss=loss))
 
-        def measured(todo, workers):
-            for unit in todo:
-                queries, loss = laws[unit.player](unit.family, unit.size, unit.seed)
-                yield unit, Point(round(queries), loss, False, 0.0)
-
-        monkeypatch.setattr(lab, "_measured", measured)
-        return table1(quick=True, workers=1).rows[0]
-
-    return judge
+    experiment = Table1Experiment((TableRow(1, "nobody", "any", "made up", paper, parts),), quick=True)
+    return table1(experiment, engine=Inline(measured)).rows[0]
 
 
 def power(_, n, s):
@@ -52,43 +58,43 @@ def unsound(_, n, s):
     return 100 * n, 0.1 if n < 32 else 0.6
 
 
-def test_the_verdict_is_read_off_the_measurements(judged):
+def test_the_verdict_is_read_off_the_measurements():
     for paper in (True, False):
-        assert judged({"a": power}, paper=paper).verdict is True
-        assert judged({"a": exponential}, paper=paper).verdict is False
-        assert judged({"a": unsound}, paper=paper).verdict is False
-        assert judged({"a": exponential, "b": power}, paper=paper).verdict is True
-        assert judged({"a": unsound, "b": exponential}, paper=paper).verdict is False
+        assert judge({"a": power}, paper=paper).verdict is True
+        assert judge({"a": exponential}, paper=paper).verdict is False
+        assert judge({"a": unsound}, paper=paper).verdict is False
+        assert judge({"a": exponential, "b": power}, paper=paper).verdict is True
+        assert judge({"a": unsound, "b": exponential}, paper=paper).verdict is False
 
 
-def test_the_cheapest_planner_that_decides_is_named(judged):
-    assert judged({"a": exponential, "b": power}).best == "b"
-    assert judged({"a": unsound, "b": exponential}).best == "b"
-    assert judged({"a": power, "b": lambda f, n, s: (n, 0.0)}).best == "b"
+def test_the_cheapest_planner_that_decides_is_named():
+    assert judge({"a": exponential, "b": power}).best == "b"
+    assert judge({"a": unsound, "b": exponential}).best == "b"
+    assert judge({"a": power, "b": lambda f, n, s: (n, 0.0)}).best == "b"
 
 
-def test_every_family_must_agree(judged):
+def test_every_family_must_agree():
     def half(family, n, s):
         return power(family, n, s) if family == 0 else exponential(family, n, s)
 
-    assert judged({"a": half}, families=2).verdict is False
-    assert judged({"a": power}, families=2).verdict is True
+    assert judge({"a": half}, families=2).verdict is False
+    assert judge({"a": power}, families=2).verdict is True
 
 
-def test_a_short_range_or_a_wide_interval_leaves_it_open(judged):
+def test_a_short_range_or_a_wide_interval_leaves_it_open():
     def wild(_, n, s):
         return 100 * n * (1 + 30 * (s % 3)), 0.1
 
-    assert judged({"a": wild}, sizes=(4, 5, 6)).verdict is None
+    assert judge({"a": wild}, sizes=(4, 5, 6)).verdict is None
 
     def doubtful(_, n, s):
         return 100 * n**2, 0.4 + 0.3 * (s % 2)
 
-    assert not judged({"a": doubtful}).curves("a")[0].sound
+    assert not judge({"a": doubtful}).curves("a")[0].sound
 
 
-def test_a_planner_that_was_not_run_at_all_sizes_does_not_decide(judged, monkeypatch):
-    result = judged({"a": exponential, "b": power})
+def test_a_planner_that_was_not_run_at_all_sizes_does_not_decide():
+    result = judge({"a": exponential, "b": power})
     part = result.families[0]
     partial_curve = dataclasses.replace(part.curves[1], whole=False)
     cut = dataclasses.replace(result, families=(dataclasses.replace(part, curves=(part.curves[0], partial_curve)),))
@@ -108,7 +114,7 @@ def test_there_are_the_ten_rows_of_the_paper():
 def test_instances_are_in_their_class(row):
     for part in row.families:
         for size in part.quick[:2]:
-            problem = part.problem(size, 3, **({"features": "reduced"} if part.symbol == "p" else {}))
+            problem = instance(part.problem(size, **({"features": "reduced"} if part.symbol == "p" else {})), 3)
             assert problem.deterministic_transitions or "det" not in row.members
             assert problem.deterministic_rewards or "∩ det" not in row.members
             assert ("v*" in row.members) == (problem.phi_v is not None)
@@ -162,127 +168,122 @@ def closure(problem):
 # -------------------------------------------------------------------------------------------- measuring
 
 
-def test_the_loss_is_that_of_the_policy():
-    problem = tp.make("layered", actions=3, d=3, states=20, horizon=5, seed=1)
-    scored = Scored(tp.UCT(simulations=30), problem)
-    run = tp.run(problem, scored, episodes=3)
-    losses = [problem.optimal_value(e.start) - e.total_reward for e in run.episodes]
-    assert max(losses) > 0.01
-    np.testing.assert_allclose(scored.losses, losses, atol=1e-9)
-
-
-def test_the_loss_is_unbiased_where_steps_are_random():
-    problem = tp.make("layered-stochastic/2x3")
-    scored = Scored(tp.RandomPlanner(), problem)
-    run = tp.run(problem, scored, episodes=4000)
-    plain = [problem.optimal_value(e.start) - e.total_reward for e in run.episodes]
-    error = np.std(plain) / np.sqrt(len(plain))
-    assert abs(np.mean(scored.losses) - np.mean(plain)) < 4 * error
-    assert np.std(scored.losses) < np.std(plain)
-
-
-def test_a_refuted_problem_is_a_measurement_too(monkeypatch):
-    part = Family(
-        "reach",
-        "n",
-        lambda size, seed: tp.make("layered", actions=3, d=3, horizon=3, states=20, kind="vq", reach=True, seed=seed),
-        (Player("bilin-ucb", partial(tp.make_planner, "bilin-ucb")),),
-        0.5,
-        (2, 3, 4),
-        (2, 3, 4),
-        (1, 1),
-    )
-    monkeypatch.setattr(lab, "ROWS", (Row(1, "nobody", "any", "reach", True, (part,)),))
-    point = measure(Unit(1, 0, "bilin-ucb", 2, 0))
-    assert point.refuted
-    assert np.isfinite(point.loss)
-
-
 def test_units_take_the_large_sizes_first_and_more_seeds_at_small_ones():
-    found = list(units(rows_of([4]), quick=True))
-    sizes = [u.size for u in found]
+    experiment = Table1Experiment(rows_of([4]), quick=True)
+    sizes = [point.size for point in experiment.points]
     assert sizes == sorted(sizes, reverse=True)
     assert [sizes.count(s) for s in sorted(set(sizes))] == [48, 48, 48, 48, 24, 12]
-    assert len(set(found)) == len(found)
+    assert [unit.problem for unit in experiment.units()] == [f"exponential/{size}" for size in sizes]
+    assert {unit.seed // APART for unit in experiment.units()} == {4}
 
 
-@pytest.fixture
-def small(monkeypatch):
-    part = dataclasses.replace(ROWS[0].families[0], quick=(2, 3, 4), seeds=(1, 1))
-    monkeypatch.setattr(lab, "ROWS", (dataclasses.replace(ROWS[0], families=(part,)),))
+def test_units_are_specs():
+    units = {unit.planner: unit for unit in Table1Experiment(rows_of([3, 6]), quick=True, seed=5).units()}
+    assert set(units) == {
+        "tensorplan",
+        "tensorplan:delta=0.5",
+        "tensorplan.game.planning:GuessPlanner:strategy=uniform",
+        "tensorplan.game.planning:GuessPlanner:strategy=best",
+    }
+    assert units["tensorplan"].problem.endswith("x9:features=reduced:kind=v:noise=false")
+    assert units["tensorplan:delta=0.5"].episodes == 50
+    assert min(unit.seed for unit in units.values()) >= 3 * APART + 5
 
 
-def untimed(path):
-    header, *lines = path.read_text().splitlines()
-    return header, sorted(json.dumps({k: v for k, v in json.loads(x).items() if k != "seconds"}) for x in lines)
+def test_what_two_families_share_is_measured_once():
+    """Row 3 grows d at H = 4 and H at d = 4: both meet in d = H = 4."""
+    experiment = Table1Experiment(rows_of([3]), quick=True)
+    assert len(experiment.units()) < len(experiment.points)
 
 
-def test_two_processes_measure_the_same(tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    first = table1(quick=True, rows=[4], out=one, workers=1)
-    second = table1(quick=True, rows=[4], out=two, workers=2)
-    assert untimed(one) == untimed(two)
-    assert first.as_json() == second.as_json()
-    assert first.rows[0].verdict is False
+SMALL = dataclasses.replace(
+    ROWS[0], families=(dataclasses.replace(ROWS[0].families[0], quick=(2, 3, 4), seeds=(1, 1)),)
+)
+"""Row 1 in a few seconds."""
 
 
-def test_what_was_measured_is_not_measured_again(tmp_path, small, monkeypatch):
-    out = tmp_path / "book"
-    whole = table1(quick=True, out=out, workers=1)
-    text = out.read_text()
-    lines = text.splitlines(keepends=True)
-    for kept in (1, 5, len(lines) - 1):
-        asked = []
-
-        def counting(unit, asked=asked):
-            asked.append(unit)
-            return measure(unit)
-
-        out.write_text("".join(lines[:kept]) + '{"row": 1, "fam')  # cut off while the next was written
-        monkeypatch.setattr(lab, "measure", counting)
-        again = table1(quick=True, out=out, workers=1)
-        assert len(asked) == len(lines) - kept
-        assert again.as_json() == whole.as_json()
-        assert untimed(out)[1] == sorted(
-            json.dumps({k: v for k, v in json.loads(x).items() if k != "seconds"}) for x in lines[1:]
-        )
+@pytest.fixture(scope="module")
+def undisturbed():
+    return table1(Table1Experiment((SMALL,), quick=True), engine=Inline())
 
 
-def test_ctrl_c_leaves_what_is_done(tmp_path, small, monkeypatch):
-    calls = []
+def test_processes_measure_the_same(undisturbed):
+    assert table1(Table1Experiment((SMALL,), quick=True), workers=2).as_json() == undisturbed.as_json()
+    assert len(undisturbed.rows[0].families[0].curves) == 3
+    assert undisturbed.stopped is None
 
-    def interrupted(unit):
-        calls.append(unit)
-        if len(calls) > 9:
-            raise KeyboardInterrupt
-        return measure(unit)
 
-    monkeypatch.setattr(lab, "measure", interrupted)
-    result = table1(quick=True, out=tmp_path / "book", workers=1)
+def test_ctrl_c_leaves_what_is_done_and_nothing_is_measured_twice(tmp_path, undisturbed):
+    experiment = Table1Experiment((SMALL,), quick=True)
+    result = table1(experiment, tmp_path, engine=Inline(interrupt=10))
     assert result.stopped == "interrupted"
     assert result.rows[0].verdict is None
-    assert len((tmp_path / "book").read_text().splitlines()) == 10
+    rest = Inline()
+    assert table1(experiment, tmp_path, engine=rest).as_json() == undisturbed.as_json()
+    assert len(rest.asked) == len(experiment.units()) - 9
+    again = Inline()
+    table1(experiment, tmp_path, engine=again)
+    assert again.asked == []
 
 
-def test_a_file_that_is_something_else_is_refused_and_left_alone(tmp_path, small):
-    path = tmp_path / "notes"
-    path.write_text("dear diary\n")
-    with pytest.raises(BadInput, match="does not hold measurements of this table"):
-        table1(quick=True, out=path, workers=1)
-    assert path.read_text() == "dear diary\n"
-    table1(quick=True, out=tmp_path / "book", workers=1)
-    with pytest.raises(BadInput, match="does not hold measurements of this table"):
-        table1(quick=False, out=tmp_path / "book", workers=1)
-    book = tmp_path / "book"
-    book.write_text(book.read_text().replace('{"row"', "{row", 1))
-    with pytest.raises(BadInput, match="line 2: not a measurement"):
-        table1(quick=True, out=book, workers=1)
-    with pytest.raises(BadInput, match="No such file or directory"):
-        table1(quick=True, out=tmp_path / "no" / "book", workers=1)
+def test_a_unit_that_fails_is_told_and_tried_again(tmp_path):
+    experiment = Table1Experiment((SMALL,), quick=True)
+    bad = experiment.units()[4]
+
+    def failing(unit, built):
+        if unit == bad:
+            raise ZeroDivisionError("by zero")
+        return unit.run(built)
+
+    result = table1(experiment, engine=Inline(failing))
+    assert result.stopped.startswith(f"1 of {len(experiment.units())} units failed, the first of them ")
+    assert result.stopped.endswith("ZeroDivisionError: by zero")
+
+
+PROGRAM = """
+import sys
+from dataclasses import replace
+from tensorplan.paper.table1 import Table1Experiment, rows_of, table1
+(row,) = rows_of([4])
+row = replace(row, families=(replace(row.families[0], quick=(65, 97, 129), seeds=(4, 4)),))
+print(table1(Table1Experiment((row,), quick=True), sys.argv[1], workers=2).as_json())
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_sigkill_loses_nothing(tmp_path):
+    command = [sys.executable, "-c", PROGRAM]
+    process = subprocess.Popen([*command, str(tmp_path / "killed")], stdout=subprocess.PIPE)
+    end = time.monotonic() + 60
+    while len(held(tmp_path / "killed")) < 5 and time.monotonic() < end:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    kept = held(tmp_path / "killed")
+    assert 5 <= len(kept) < 4 + 8 + 16
+    runs = [subprocess.run([*command, str(tmp_path / name)], capture_output=True) for name in ("killed", "calm")]
+    assert runs[0].stdout == runs[1].stdout != b""
+    assert kept.items() <= held(tmp_path / "killed").items()  # the same rows, their seconds included
+
+
+def held(folder: Path):
+    try:
+        with Store.open(folder) as store:
+            return store.found()
+    except BadInput:
+        return {}
+
+
+def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "notes").write_text("dear diary\n")
+    experiment = Table1Experiment((SMALL,), quick=True)
+    with pytest.raises(tp.TensorplanError, match="cannot use"):
+        table1(experiment, tmp_path / "notes", engine=Inline())
+    assert (tmp_path / "notes").read_text() == "dear diary\n"
 
 
 def test_rows_that_do_not_exist():
     with pytest.raises(BadInput, match="row"):
-        table1(rows=[11])
+        rows_of([11])
     with pytest.raises(BadInput, match="at least one row"):
-        table1(rows=[])
+        rows_of([])

@@ -10,7 +10,7 @@ import pytest
 
 import tensorplan as tp
 from tensorplan.core.jsonable import plain
-from tensorplan.judge.brackets import bracket, traces
+from tensorplan.judge.row import certificate_columns, traces
 from tensorplan.report.certificates import MEANINGS, certificate_lines, checked_lines, checked_row, confidences
 
 SURE = tp.Certificate(2.0, 1.0, "certified", assumes="v* is linear")
@@ -56,10 +56,10 @@ def test_what_is_certain_has_no_confidence():
 def test_data_has_all_of_a_certificate_but_its_proof():
     data = plain(LIKELY)
     assert set(data) == {f.name for f in dataclasses.fields(tp.Certificate)} - {"proof"}
-    row = bracket(LIKELY)
-    assert (row["certificate"], row["lower_failure"], row["warnings"]) == ("eta", 0.02, ("no reward was seen",))
+    row = certificate_columns(LIKELY)
+    assert (row["certificate"], row["lower_failure"], row["warnings"]) == ("eta", 0.02, "no reward was seen")
     assert "proof" not in row
-    assert bracket(None) == {}
+    assert certificate_columns(None) == {}
 
 
 def test_traces_carry_the_certificate_that_they_led_to():

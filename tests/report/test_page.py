@@ -10,26 +10,30 @@ from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import pytest
+from inline import Inline
 
 import tensorplan as tp
+from tensorplan.judge.row import Row
+from tensorplan.paper.hardness import HardnessExperiment, hardness
 from tensorplan.report import svg
 from tensorplan.report.markup import Markup, join, tag
 from tensorplan.report.page import report, write_report
-from tensorplan.sweeps.statistics import bootstrap, comparisons, standings
-from tensorplan.sweeps.store import RunRow, Store
+from tensorplan.sweeps.standings import comparisons, standings
+from tensorplan.sweeps.statistics import bootstrap
+from tensorplan.sweeps.store import Store
 from tensorplan.sweeps.suite import Suite
 
 SUITE = Suite(("hanoi/3", "layered/2x4", "layered/2x8"), ("tensorplan", "uct:simulations=20", "random"), range(4))
 EVIL = "</script><script>alert(1)</script><img src=x onerror='alert(\"2\")'>&"
 
 
-def result(unit: Any, **changes: Any) -> RunRow:
+def result(unit: Any, **changes: Any) -> Row:
     """A made-up run of a unit."""
     kind = ["tensorplan", "uct", "random"].index(unit.planner.split(":")[0])
     sizes = {"hanoi/3": (3, 3, None), "layered/2x4": (2, 4, 10), "layered/2x8": (2, 8, 10)}
     actions, dimension, horizon = sizes[unit.problem]
     optimal, regret = -7.0, float(kind * (1 + unit.seed))
-    row = RunRow(
+    row = Row(
         id=unit.id,
         problem=unit.problem,
         planner=unit.planner,
@@ -63,11 +67,14 @@ class Stand(Store):
     suite = SUITE
     machine: ClassVar[dict[str, Any]] = {}  # type: ignore[misc]
 
-    def __init__(self, rows: list[RunRow], folder: Path = Path("out")) -> None:
+    def __init__(self, rows: list[Row], folder: Path = Path("out")) -> None:
         self.folder, self._rows = folder, rows
 
-    def rows(self) -> list[RunRow]:
+    def rows(self) -> list[Row]:
         return self._rows
+
+    def _told(self, key: str) -> str | None:
+        return self.suite.as_json() if key == "suite" else None
 
 
 def filled(folder: Path, **changes: Any) -> Store:
@@ -399,3 +406,14 @@ def test_long_lists_of_assumptions_are_cut(tmp_path):
     page = report(Stand(rows), tmp_path)
     assert "16 more are in the table of all runs." in page
     assert len(SUITE.units()) == 36
+
+
+def test_other_experiments_have_pages_too(tmp_path):
+    experiment = HardnessExperiment((8,), seeds=2, with_planners=False)
+    hardness(experiment, tmp_path, engine=Inline())
+    with Store.open(tmp_path) as store:
+        page = write_report(store, tmp_path / "x.html").read_text(encoding="utf-8")
+    assert [row["problem"] for row in rows_of(page)] == ["game/8x8"] * 4
+    text = " ".join(text for _, text in Reader(page).texts)
+    assert "sizes 8" in text
+    assert "with planners no" in text

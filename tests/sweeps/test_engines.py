@@ -17,8 +17,8 @@ from tensorplan import BadInput, TensorplanError
 from tensorplan.parallel.processes import processors
 from tensorplan.sweeps import engine_ray, engines
 from tensorplan.sweeps.engines import LocalEngine
-from tensorplan.sweeps.suite import Suite, Unit
-from tensorplan.sweeps.unit import Facts, play
+from tensorplan.sweeps.suite import Suite
+from tensorplan.sweeps.unit import PlannerUnit, play
 
 GOOD, RAISES, EXITS, KILLED, SLEEPS, GREEDY, NO_MEMORY, LEAKS = range(8)
 PRINTS, FLOODS, DIES_TALKING, STARTS, HOARDS_BESIDE, FORKS, UNSPEAKABLE, FOREIGN = range(8, 16)
@@ -58,10 +58,10 @@ def speak(unit):
 def misbehave(unit, built):
     """What the unit's seed says."""
     if unit.seed == RAISES:
-        built(Facts(3, 4, 5))
+        built(replace(unit.row, actions=3, dimension=4, horizon=5))
         raise ZeroDivisionError("a division\nby zero")
     if unit.seed == EXITS:
-        built(Facts(3, 4, 5))
+        built(replace(unit.row, actions=3, dimension=4, horizon=5))
         os._exit(3)
     if unit.seed == KILLED:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -110,7 +110,7 @@ def done(engine, units):
 
 
 def units(*seeds):
-    return [Unit("hanoi/3", "random", seed) for seed in seeds]
+    return [PlannerUnit("hanoi/3", "random", seed) for seed in seeds]
 
 
 def timeless(row):
@@ -171,7 +171,7 @@ def test_a_unit_does_not_pay_for_what_the_one_before_left_behind():
 
 
 def test_the_planner_s_refusal_is_its_sentence():
-    row = engines.attempt(Unit("hanoi/3", "sparse-sampling", 0), play, lambda facts: None).row
+    row = engines.attempt(PlannerUnit("hanoi/3", "sparse-sampling", 0), play, lambda facts: None).row
     assert row.status == "failed"
     assert "needs a horizon or a depth" in row.error
     assert (row.actions, row.dimension, row.horizon) == (3, 3, None)

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from tensorplan import BadInput
-from tensorplan.sweeps.suite import Suite, Unit
+from tensorplan.sweeps.suite import Suite
+from tensorplan.sweeps.unit import PlannerUnit
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def test_three_lines_are_enough(read):
     assert suite == Suite(("hanoi/3", "layered/2x4"), ("tensorplan", "uct"), tuple(range(6)))
     which = [(u.problem, u.planner, u.seed) for u in suite.units()]
     assert which == list(itertools.product(["hanoi/3", "layered/2x4"], ["tensorplan", "uct"], range(6)))
-    assert Suite.from_json(suite.as_json()) == suite
+    assert Suite(**json.loads(suite.as_json())) == suite
 
 
 def test_grids_are_all_combinations(read):
@@ -96,23 +97,23 @@ def test_files_that_are_none(read, tmp_path):
 
 
 def test_a_unit_has_one_id_however_it_is_spelled():
-    unit = Unit("layered/2x3", "uct", 4)
+    unit = PlannerUnit("layered/2x3", "uct", 4)
     same = [
-        Unit("layered:d=3:actions=2", "uct", 4),
-        Unit("layered/2x3:states=200:horizon=10", "uct:simulations=1000.0", 4),
-        Unit("layered/2x3", "uct:depth=100:exploration=1.0", 4),
+        PlannerUnit("layered:d=3:actions=2", "uct", 4),
+        PlannerUnit("layered/2x3:states=200:horizon=10", "uct:simulations=1000.0", 4),
+        PlannerUnit("layered/2x3", "uct:depth=100:exploration=1.0", 4),
     ]
     assert {u.id for u in same} == {unit.id}
     others = [
-        Unit("layered/2x3", "uct", 5),
-        Unit("layered/2x3:seed=4", "uct", 4),
-        Unit("layered/3x2", "uct", 4),
-        Unit("layered/2x3", "uct:simulations=999", 4),
-        Unit("layered/2x3", "random", 4),
-        Unit("layered/2x3", "uct", 4, episodes=2),
-        Unit("layered/2x3", "uct", 4, budget=10),
-        Unit("layered/2x3", "uct", 4, max_steps=10),
-        Unit("layered/2x3", "uct", 4, trace=True),
+        PlannerUnit("layered/2x3", "uct", 5),
+        PlannerUnit("layered/2x3:seed=4", "uct", 4),
+        PlannerUnit("layered/3x2", "uct", 4),
+        PlannerUnit("layered/2x3", "uct:simulations=999", 4),
+        PlannerUnit("layered/2x3", "random", 4),
+        PlannerUnit("layered/2x3", "uct", 4, episodes=2),
+        PlannerUnit("layered/2x3", "uct", 4, budget=10),
+        PlannerUnit("layered/2x3", "uct", 4, max_steps=10),
+        PlannerUnit("layered/2x3", "uct", 4, trace=True),
     ]
     assert len({u.id for u in [unit, *others]}) == 1 + len(others)
 
@@ -167,12 +168,12 @@ def test_user_code_is_named_in_a_suite(read, tmp_path, monkeypatch):
     again = Suite.from_json(suite.as_json())
     assert (again, [unit.id for unit in again.units()]) == (suite, ids)
     with pytest.raises(BadInput, match=r"^cannot read './ours.py': No such file or directory$"):
-        again.check_user_code()
+        again.check()
 
 
 def test_the_id_of_user_code_is_made_of_its_name_and_parameters():
     def of(problem, planner="uct"):
-        return Unit(problem, planner, 0).id
+        return PlannerUnit(problem, planner, 0).id
 
     assert of("ours:make:size=4") == of("ours:make:size=4.0")
     different = [of(p) for p in ("ours:make", "ours:make:size=4", "ours:make:size=5", "./ours.py:make", "ours:made")]
@@ -200,4 +201,19 @@ def test_bad_user_code_has_its_line(read, tmp_path, monkeypatch, entry, sentence
 def test_an_environment_of_the_users_own_keeps_its_module(read):
     suite = read("problems: ['gym/mymodule:MyEnv-v0:features=poly2:bound=3']\nplanners: uct\nseeds: 1\n")
     assert suite.problems == ("gym/mymodule:MyEnv-v0:bound=3:features=poly2",)
-    assert suite.units()[0].id != Unit("gym/MyEnv-v0:bound=3:features=poly2", "uct", 0).id
+    assert suite.units()[0].id != PlannerUnit("gym/MyEnv-v0:bound=3:features=poly2", "uct", 0).id
+
+
+def test_planners_of_a_module_are_named_by_it():
+    suite = Suite(("hard/8x9",), ("tensorplan.game.planning:GuessPlanner:strategy=uniform",), (0,))
+    (unit,) = suite.units()
+    same = PlannerUnit("hard/8x9", "tensorplan.game.planning:GuessPlanner", 0)
+    assert (unit.id == same.id, unit.planner) == (False, "tensorplan.game.planning:GuessPlanner:strategy=uniform")
+    assert unit.run(lambda row: None).row.status == "done"
+    for planner, sentence in [
+        ("no.such:Planner", "there is no module 'no'"),
+        ("tensorplan.loop:nothing", "there is no 'nothing' in 'tensorplan.loop'"),
+        ("tensorplan.game.planning:GuessPlanner:width=3", "has no parameter 'width'"),
+    ]:
+        with pytest.raises(BadInput, match=sentence):
+            Suite(("hard/8x9",), (planner,), (0,)).check()

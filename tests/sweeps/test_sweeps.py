@@ -13,37 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from inline import Inline
 
 from tensorplan import BadInput
-from tensorplan.sweeps import engines
 from tensorplan.sweeps.engines import LocalEngine
 from tensorplan.sweeps.store import Store, StoreError, lock
 from tensorplan.sweeps.suite import Suite
-from tensorplan.sweeps.sweep import sweep
-from tensorplan.sweeps.unit import Facts, failure, play
+from tensorplan.sweeps.sweep import collect, sweep
+from tensorplan.sweeps.unit import Experiment, failure, play
 
 SUITE = Suite(("hanoi/3", "layered/2x3:states=10"), ("random", "uct:simulations=20"), (0, 1, 2))
-
-
-class Inline:
-    """An engine in this process, to look at the sweep alone."""
-
-    slots = 2
-
-    def __init__(self, work=play):
-        self.work, self.taken, self.asked, self.closed = work, [], [], False
-
-    def submit(self, unit):
-        assert len(self.taken) < self.slots
-        self.taken.append(unit)
-        self.asked.append(unit.id)
-
-    def wait(self, seconds):
-        unit = self.taken.pop(0)
-        return [(unit, engines.attempt(unit, self.work, lambda facts: None))]
-
-    def close(self):
-        self.closed = True
 
 
 def timeless(store):
@@ -98,7 +77,7 @@ def flaky(unit, built, tries={}):  # noqa: B006
     """Unit of seed 1 fails twice, that of seed 2 always."""
     tries[unit.id] = tries.get(unit.id, 0) + 1
     if unit.seed == 2 or (unit.seed == 1 and tries[unit.id] <= 2):
-        return failure(unit, "timeout", f"attempt {tries[unit.id]}", Facts())
+        return failure(unit.row, "timeout", f"attempt {tries[unit.id]}")
     return play(unit, built)
 
 
@@ -122,7 +101,7 @@ def test_traces_lie_beside(tmp_path):
     suite = Suite(("hanoi/2",), ("tensorplan", "random"), (0,), trace=True)
     with sweep(suite, tmp_path, engine=Inline()) as store:
         planned, random_ = store.rows()
-        data = json.loads(store.trace_path(planned).read_text())
+        data = json.loads((tmp_path / "traces" / planned.trace).read_text())
         assert planned.trace == f"{planned.id}.json"
         assert random_.trace is None
     assert (data["problem"], data["planner"], data["seed"]) == ("hanoi/2", "tensorplan", 0)
@@ -188,6 +167,48 @@ def test_a_disk_that_fills_up_is_one_sentence(tmp_path, undisturbed, monkeypatch
 def test_one_sweep_at_a_time(tmp_path):
     with lock(tmp_path), pytest.raises(BadInput, match="another sweep is at work"):
         sweep(SUITE, tmp_path, engine=Inline(), resume=True)
+
+
+class Other(Experiment):
+    """An experiment of another kind, with units of the first one."""
+
+    kind = "other"
+
+    def units(self):
+        return SUITE.units()[:3]
+
+    def asked(self):
+        return {"about": "nothing"}
+
+
+def test_anything_with_units_can_be_swept(tmp_path, undisturbed):
+    with sweep(Other(), tmp_path, engine=Inline()) as store:
+        assert timeless(store) == undisturbed[:3]
+        assert (store.kind, store.asked) == ("other", {"about": "nothing"})
+
+
+def test_a_folder_of_one_experiment_is_refused_for_another(tmp_path):
+    sweep(Other(), tmp_path / "other", engine=Inline()).close()
+    sweep(SUITE, tmp_path / "suite", engine=Inline()).close()
+    for resume in (True, False):
+        with pytest.raises(
+            BadInput, match="other' holds the results of 'other', not of 'sweep': choose another folder"
+        ):
+            sweep(SUITE, tmp_path / "other", engine=Inline(), resume=resume)
+        with pytest.raises(BadInput, match="holds the results of 'sweep', not of 'other'"):
+            sweep(Other(), tmp_path / "suite", engine=Inline(), resume=resume)
+
+
+def test_what_is_collected_is_what_is_done(tmp_path, undisturbed):
+    found, stopped = collect(Other(), None, engine=Inline())
+    assert [replace(row, seconds=None) for row in found.values()] == undisturbed[:3]
+    assert stopped is None
+    found, stopped = collect(SUITE, tmp_path, engine=Inline(interrupt=3))
+    assert (len(found), stopped) == (2, "interrupted")
+    broken = replace(SUITE, problems=("hanoi/3",))
+    found, stopped = collect(broken, None, engine=Inline(lambda unit, built: flaky(unit, built, {})))
+    assert len(found) == 2
+    assert stopped == ("4 of 6 units failed, the first of them random on hanoi/3, seed 1: attempt 1")
 
 
 def test_engines_have_names(tmp_path):
@@ -276,7 +297,7 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing(tmp_path, undis
 
 
 def slow(unit, built):
-    built(Facts())
+    built(unit.row)
     time.sleep(0.3)
     return play(unit, built)
 

@@ -35,11 +35,11 @@ from tensorplan.cli.terminal import (
 
 if TYPE_CHECKING:
     from tensorplan.core import Episode, Problem, Run
-    from tensorplan.judge.compare import Row
+    from tensorplan.judge.row import Row
     from tensorplan.judge.verdict import Verdict
     from tensorplan.paper.hardness import Hardness
-    from tensorplan.paper.needs import Need
     from tensorplan.planners.tensorplan.trace import Iteration
+    from tensorplan.sweeps.sweep import Progress
 
 
 def _file(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
@@ -48,15 +48,6 @@ def _file(context: click.Context, parameter: click.Parameter, path: str | None) 
 
     if path is not None:
         check_output(path)
-    return path
-
-
-def _book(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
-    """The path, if measurements can be kept there."""
-    from tensorplan.core.files import check_output
-
-    if path is not None:
-        check_output(path, regular=True)
     return path
 
 
@@ -72,7 +63,7 @@ def _picture(context: click.Context, parameter: click.Parameter, path: str | Non
 def _export(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
     """The path, if rows can be exported to it."""
     if path is not None:
-        from tensorplan.sweeps.store import check_export
+        from tensorplan.sweeps.columns import check_export
 
         check_export(path)
     return path
@@ -88,6 +79,23 @@ max_steps = click.option(
     type=click.IntRange(min=1),
     help="Cut episodes of problems without a horizon off.",
 )
+
+kept = click.option(
+    "--out", default=None, type=click.Path(file_okay=False), help="Keep measurements there, to go on later."
+)
+
+
+def engines(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where units of work are done."""
+    where = click.Choice(["local", "ray"])
+    at_a_time = click.IntRange(min=1)
+    for option in (
+        click.option("--address", default=None, help="Of a running Ray cluster."),
+        click.option("--workers", default=None, type=at_a_time, help="Units at a time.  [default: processors]"),
+        click.option("--engine", default="local", show_default=True, type=where, help="Where to run."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -147,7 +155,7 @@ def plan(
 ) -> int:
     """Run a planner on a problem and show what it did."""
     from tensorplan.core.errors import TensorplanError
-    from tensorplan.judge.summaries import query_cost
+    from tensorplan.judge.estimates import query_cost
     from tensorplan.loop import run
     from tensorplan.planners.registry import make_planner
     from tensorplan.problems.catalog import instance
@@ -262,27 +270,27 @@ def constants(
     actions: int, dimension: int, horizon: int, delta: float, bound: float, measure: bool, seed: int, as_json: bool
 ) -> int:
     """The paper's constants and the queries they imply, beside what the other modes ask for."""
-    from tensorplan.paper.needs import KINDS, measured_needs
+    from tensorplan.paper.mode_costs import CASES, case_records, mode_costs
     from tensorplan.planners.printed.constants import constants as paper_constants
 
     printed = paper_constants(actions, dimension, horizon, delta, bound)
-    needs: list[Need] = []
+    records: list[dict[str, Any]] = []
     if measure:
         _warm_up()
         with progress(1) as show:
             show(0, "measuring on random layered problems")
-            needs = measured_needs(printed, seed)
-    missing = [f"{mode} mode, {what}" for mode, what, *_ in KINDS[len(needs) :]] if measure else []
+            records = case_records(mode_costs(printed, seed))
+    missing = [f"{mode} mode, {what}" for mode, what, *_ in CASES[len(records) :]] if measure else []
     if as_json:
         totals = {"init_queries": printed.init_queries, "call_queries": printed.call_queries}
         constants_ = {**dataclasses.asdict(printed), **totals}
-        print_json({"constants": constants_, "measured": needs, "not_measured": missing})
+        print_json({"constants": constants_, "measured": records, "not_measured": missing})
     else:
-        from tensorplan.report.tables import constants_table, needs_table
+        from tensorplan.report.tables import constants_table, mode_costs_table
 
         print_table(constants_table(printed))
-        if needs:
-            print_table(needs_table(printed, needs))
+        if records:
+            print_table(mode_costs_table(printed, records))
         _show_missing(missing)
     return interrupted() if missing else DONE
 
@@ -312,33 +320,40 @@ def verify(problem: str, seed: int, as_json: bool) -> int:
 @click.option("--strategies", default="uniform,best", show_default=True, help="Names separated by commas.")
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(min=1), help="Games per point.")
 @click.option("--plot", default=None, callback=_picture, help="Also draw it, to a file.", metavar="FILE")
+@kept
+@engines
 @seed
 @as_json
 def hardness(
-    sizes: str, rounds: int | None, strategies: str, seeds: int, plot: str | None, seed: int, as_json: bool
+    sizes: str,
+    rounds: int | None,
+    strategies: str,
+    seeds: int,
+    plot: str | None,
+    out: str | None,
+    seed: int,
+    as_json: bool,
+    **where: Any,
 ) -> int:
     """Measured cost of search in the abstract game, against the lower bound; planners on the hard MDPs."""
+    from tensorplan.paper.hardness import HardnessExperiment, parse_sizes
     from tensorplan.paper.hardness import hardness as measure
-    from tensorplan.paper.hardness import parse_sizes
 
-    names = [name.strip() for name in strategies.split(",") if name.strip()]
-    chosen = parse_sizes(sizes)
+    names = tuple(name.strip() for name in strategies.split(",") if name.strip())
+    experiment = HardnessExperiment(tuple(parse_sizes(sizes)), names, rounds, seeds, seed)
     _warm_up()
-    with progress(1) as show:
-        result = measure(
-            chosen,
-            names,
-            rounds=rounds,
-            seeds=seeds,
-            seed=seed,
-            progress=lambda done, total, what: show(0, f"{done} of {total} done; {what}"),
-        )
+    with progress(len(experiment.units())) as show:
+        result = measure(experiment, out, progress=_teller(show), **where)
     if as_json:
-        from tensorplan.report.tables import cost_row
+        from tensorplan.report.tables import attempt_record, cost_record
 
-        costs = [cost_row(cost) for cost in result.costs]
         print_json(
-            {"costs": costs, "growth": result.growth, "planners": result.attempts, "not_measured": result.missing}
+            {
+                "costs": [cost_record(cost) for cost in result.costs],
+                "growth": result.growth,
+                "planners": [attempt_record(row) for row in result.attempts],
+                "not_measured": result.missing,
+            }
         )
     else:
         _show_hardness(result)
@@ -346,7 +361,25 @@ def hardness(
         from tensorplan.report.figures import hardness_figure
 
         hardness_figure(result, plot)
-    return interrupted() if result.missing else DONE
+    return _ended(result.stopped)
+
+
+def _teller(show: Callable[..., None]) -> Callable[[Progress], None]:
+    """Shows how far an experiment is, and what it has found so far."""
+    from tensorplan.report.tables import so_far_table
+
+    def tell(p: Progress) -> None:
+        left = "" if p.remaining is None else f", {p.remaining:,.0f} s left"
+        show(p.done, f"{p.rate:.2f} units/s{left}, {p.failures} failed", lambda: so_far_table(p.rows))
+
+    return tell
+
+
+def _ended(stopped: str | None) -> int:
+    """The exit code of an experiment that ran to its end or was stopped, after saying so."""
+    if stopped is None:
+        return DONE
+    return interrupted() if stopped == "interrupted" else complain(stopped, FAILED)
 
 
 def _show_hardness(result: Hardness) -> None:
@@ -371,33 +404,25 @@ def _show_missing(missing: Sequence[str]) -> None:
 @app.command()
 @click.option("--quick", is_flag=True, help="Small sizes and few seeds: minutes instead of hours.")
 @click.option("--rows", default=None, help="Some rows only, like 1,4,6.")
-@click.option("--out", default=None, callback=_book, help="Keep measurements there, to go on later.", metavar="FILE")
-@click.option("--workers", default=None, type=click.IntRange(min=1), help="Processes.  [default: one per processor]")
 @click.option("--plot", default=None, callback=_picture, help="Also draw it, to a file.", metavar="FILE")
+@kept
+@engines
 @seed
 @as_json
 def table1(
-    quick: bool, rows: str | None, out: str | None, workers: int | None, plot: str | None, seed: int, as_json: bool
+    quick: bool, rows: str | None, plot: str | None, out: str | None, seed: int, as_json: bool, **where: Any
 ) -> int:
     """The paper's Table 1, measured: which classes are tractable, which are not.
 
     Exits with 1 when a verdict is not the paper's.
     """
-    from tensorplan.paper.table1 import rows_of, units
+    from tensorplan.paper.table1 import Table1Experiment, rows_of
     from tensorplan.paper.table1 import table1 as measure
 
-    numbers = None if rows is None else _whole_numbers("--rows", rows)
-    total = len(list(units(rows_of(numbers), quick)))
+    experiment = Table1Experiment(rows_of(None if rows is None else _whole_numbers("--rows", rows)), quick, seed)
     _warm_up()
-    with progress(total) as show:
-        result = measure(
-            quick=quick,
-            rows=numbers,
-            seed=seed,
-            out=out,
-            workers=workers,
-            progress=lambda done, total, what: show(done, f"last: {what}"),
-        )
+    with progress(len(experiment.units())) as show:
+        result = measure(experiment, out, progress=_teller(show), **where)
     if as_json:
         print_json(result.as_json())
     else:
@@ -408,50 +433,31 @@ def table1(
         from tensorplan.report.figures import table1_figure
 
         table1_figure(result, plot)
-    if result.stopped is not None:
-        say("interrupted: the table shows what was measured until then", err=True)
-    return DONE if result.agrees and result.stopped is None else FAILED
+    return _ended(result.stopped) or (DONE if result.agrees else FAILED)
 
 
 @app.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--out", required=True, type=click.Path(file_okay=False), help="The folder of the results.")
 @click.option("--resume", is_flag=True, help="Go on with what is in the folder.")
-@click.option("--engine", default="local", show_default=True, type=click.Choice(["local", "ray"]), help="Where to run.")
-@click.option("--workers", default=None, type=click.IntRange(min=1), help="Units at a time.  [default: processors]")
-@click.option("--address", default=None, help="Of a running Ray cluster.")
+@engines
 @click.option("--export", default=None, callback=_export, help="Write the rows to .csv or .parquet.", metavar="FILE")
 @as_json
-def sweep(
-    file: str,
-    out: str,
-    resume: bool,
-    engine: str,
-    workers: int | None,
-    address: str | None,
-    export: str | None,
-    as_json: bool,
-) -> int:
+def sweep(file: str, out: str, resume: bool, export: str | None, as_json: bool, **where: Any) -> int:
     """Run problems x planners x seeds from a YAML file; survives anything."""
-    from tensorplan.report.tables import so_far_table, standings_table
+    from tensorplan.report.tables import standings_table
     from tensorplan.sweeps.suite import Suite
-    from tensorplan.sweeps.sweep import Progress
     from tensorplan.sweeps.sweep import sweep as run_sweep
 
     suite = Suite.read(file)
     with progress(len(suite.units())) as show:
-
-        def tell(p: Progress) -> None:
-            left = "" if p.remaining is None else f", {p.remaining:,.0f} s left"
-            show(p.done, f"{p.rate:.2f} runs/s{left}, {p.failures} failed", lambda: so_far_table(p.rows))
-
-        store = run_sweep(suite, out, engine=engine, workers=workers, address=address, resume=resume, progress=tell)
+        store = run_sweep(suite, out, resume=resume, progress=_teller(show), **where)
     with store:
         rows = store.rows()
         if as_json:
             print_json({"folder": out, "stopped": store.stopped, "rows": rows})
         else:
-            from tensorplan.sweeps.statistics import standings
+            from tensorplan.sweeps.standings import standings
 
             print_table(standings_table(standings(rows), len(rows)))
         _say_why(list(dict.fromkeys(row.note for row in rows if row.note is not None)))
@@ -481,7 +487,7 @@ def report(folder: str, out: str | None, as_json: bool) -> int:
         check_output(page)
         path = write_report(store, page)
         if as_json:
-            from tensorplan.sweeps.statistics import comparisons, standings
+            from tensorplan.sweeps.standings import comparisons, standings
 
             rows = store.rows()
             numbers = {"standings": standings(rows), "comparisons": comparisons(rows)}
@@ -500,7 +506,7 @@ def report(folder: str, out: str | None, as_json: bool) -> int:
 def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json: bool) -> int:
     """Run TensorPlan and write a page that steps through what it did, for a browser."""
     from tensorplan.core.errors import NotRealizable
-    from tensorplan.judge.brackets import traces
+    from tensorplan.judge.row import traces
     from tensorplan.loop import run
     from tensorplan.planners.tensorplan.config import TensorPlan
     from tensorplan.problems.catalog import instance
@@ -676,7 +682,7 @@ def _verdict(task: Problem, config: Any, played: Run, delta: float) -> Verdict |
 
 def _show_run(task: Problem, played: Run, optimal: Sequence[float | None], verdict: Verdict | None) -> None:
     """The episodes in a table, and below it what was asked, done and proved."""
-    from tensorplan.judge.summaries import query_cost
+    from tensorplan.judge.estimates import query_cost
     from tensorplan.report.tables import certificate_sentences, run_table, with_interval
 
     print_table(run_table(task, played, optimal))
@@ -709,7 +715,7 @@ def _episode_row(episode: Episode, optimal: float | None) -> dict[str, Any]:
 
 def _write_traces(path: str, played: Run) -> None:
     from tensorplan.core.files import write_output
-    from tensorplan.judge.brackets import traces
+    from tensorplan.judge.row import traces
 
     data = {"problem": played.problem, "planner": played.planner, "seed": played.seed}
     write_output(path, json.dumps({**data, "episodes": traces(played.episodes)}, allow_nan=False))

@@ -16,8 +16,8 @@ QUOTED = 160
 """Characters of a path quoted in a message, which leaves room for the reason."""
 
 
-def check_output(path: str | Path, *, regular: bool = False) -> None:
-    """Raise BadInput if the path cannot be written to, or with ``regular`` if it is a device or a pipe."""
+def check_output(path: str | Path) -> None:
+    """Raise BadInput if the path cannot be written to."""
     if not str(path):
         raise BadInput("cannot write to a file without a name")
     try:
@@ -32,7 +32,7 @@ def check_output(path: str | Path, *, regular: bool = False) -> None:
         allowed = _may(folder, os.W_OK | os.X_OK)
     elif stat.S_ISDIR(mode):
         raise _cannot(path, "it is a folder")
-    elif stat.S_ISREG(mode) or (_takes_a_stream(mode) and not regular):
+    elif stat.S_ISREG(mode) or _takes_a_stream(mode):
         allowed = _may(path, os.W_OK)
     else:
         raise _cannot(path, "it is not a regular file")

@@ -71,7 +71,12 @@ def cost(strategy: str, p: int, K: int, seeds: int | Iterable[int] = 20, *, limi
     player = replace(lookup("strategy", strategy, STRATEGIES), limit=limit)
     numbers = range(whole("seeds", seeds, 1)) if isinstance(seeds, int | np.integer | float) else list(seeds)
     plays = [AbstractGame(p, K, seed=seed).play(player, seed=seed) for seed in numbers]
-    costs, found = tuple(play.cost for play in plays), sum(play.found for play in plays)
+    return cost_of(strategy, p, K, tuple(play.cost for play in plays), sum(play.found for play in plays))
+
+
+def cost_of(strategy: str, p: int, K: int, costs: tuple[int, ...], found: int) -> Cost:
+    """What the costs of plays, of which so many found a close weight, say of a strategy."""
+    player = lookup("strategy", strategy, STRATEGIES)
     chosen = player.choice(p, K) if isinstance(player, Best) else player
     theory = chosen.expected(p, K) if isinstance(chosen, Local) else chosen.expected(p)
     expected = None if theory is None else float(theory)

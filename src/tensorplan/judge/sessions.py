@@ -18,13 +18,13 @@ from tensorplan.core import Certificate, Episode, Learner, Planner, Problem
 from tensorplan.core.errors import Refused
 from tensorplan.core.intervals import Interval
 from tensorplan.core.specs import whole
-from tensorplan.judge.summaries import student
+from tensorplan.judge.estimates import student
 from tensorplan.loop import MAX_STEPS, run
 from tensorplan.planners.baselines.oracle import Oracle
 
 
 @dataclass(frozen=True)
-class Line:
+class SessionSummary:
     """One planner; each mean has its 95% t interval."""
 
     planner: str
@@ -39,10 +39,10 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Table:
+class SideBySide:
     """One line per planner; printed, a plain table."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[SessionSummary, ...]
 
     def __str__(self) -> str:
         width = max(len("planner"), *(len(line.planner) for line in self.lines))
@@ -63,7 +63,7 @@ def side_by_side(
     sessions: int = 3,
     seed: int = 0,
     max_steps: int = MAX_STEPS,
-) -> Table:
+) -> SideBySide:
     """Sessions of ``episodes`` episodes of each planner, by name; ``sessions`` of them where it has a memory, else one.
 
     Session i of every planner has the seed ``seed`` + i.
@@ -84,8 +84,8 @@ def side_by_side(
         asked = [[episode.total_queries for episode in session] for session in played]
         shares = [sum(each) / episodes for each in asked] if isinstance(planner, Learner) else asked[0]
         loss = student([b - r for b, r in zip(best, returns, strict=False)]) if best else None
-        lines.append(Line(name, student(returns), loss, student(shares), played[0][0].certificate))
-    return Table(tuple(lines))
+        lines.append(SessionSummary(name, student(returns), loss, student(shares), played[0][0].certificate))
+    return SideBySide(tuple(lines))
 
 
 def _cell(interval: Interval, how: str) -> str:

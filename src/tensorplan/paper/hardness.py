@@ -3,27 +3,108 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
 
 from tensorplan.core.errors import BadInput
 from tensorplan.core.intervals import Interval
 from tensorplan.core.specs import lookup, whole
-from tensorplan.game import STRATEGIES, Cost, cost
-from tensorplan.loop import run
+from tensorplan.game import STRATEGIES, AbstractGame, Cost
+from tensorplan.game.search import cost_of
+from tensorplan.judge.row import Row
 from tensorplan.paper.growth import slope
-from tensorplan.planners.baselines.uct import UCT
-from tensorplan.planners.tensorplan.config import TensorPlan
-from tensorplan.problems.catalog import make
+from tensorplan.sweeps.sweep import collect
+from tensorplan.sweeps.unit import Built, Experiment, PlannerUnit, Result, Unit, content_id
 
 ROUNDS = 9
 """K of the MDPs that planners play, the least of the paper's construction."""
 
-PLAYERS = ("tensorplan", "uct")
-"""The planners that play them."""
+SMALL = (2, 3, 4)
+"""Their p: the optimistic step of larger ones is out of reach."""
+
+PLANNERS = ("tensorplan", "uct")
+"""Who plays them."""
+
+FOUND, GAVE_UP = "end", "gave up"
+"""How a game ended."""
+
+
+@dataclass(frozen=True)
+class StrategyUnit:
+    """One play of the abstract game: a strategy against the secret that the seed draws."""
+
+    strategy: str
+    p: int
+    K: int
+    seed: int
+
+    @cached_property
+    def row(self) -> Row:
+        """Strategy, p, K and seed; the game is named like a problem."""
+        return Row(content_id({"game": asdict(self)}), f"game/{self.p}x{self.K}", self.strategy, self.seed)
+
+    def run(self, built: Built) -> Result:
+        """Play; the queries are those up to the first reply with U or V = 1."""
+        began = time.perf_counter()
+        play = AbstractGame(self.p, self.K, seed=self.seed).play(STRATEGIES[self.strategy], seed=self.seed)
+        stopped, seconds = FOUND if play.found else GAVE_UP, time.perf_counter() - began
+        return Result(replace(self.row, status="done", queries=play.cost, stopped=stopped, seconds=seconds))
+
+
+@dataclass(frozen=True)
+class HardnessExperiment(Experiment):
+    """Games of every strategy at every p, and planners on small hard MDPs M^v, square-free features, mean rewards."""
+
+    sizes: tuple[int, ...]
+    strategies: tuple[str, ...] = ("uniform", "best")
+    rounds: int | None = None
+    """K; p where it is not given."""
+    seeds: int = 20
+    seed: int = 0
+    with_planners: bool = True
+    kind: ClassVar[str] = "hardness"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", tuple(whole("p", p, 2) for p in self.sizes))
+        if not self.sizes:
+            raise BadInput("give at least one p")
+        for name in self.strategies:
+            lookup("strategy", name, STRATEGIES)
+        whole("seeds", self.seeds, 1)
+
+    @cached_property
+    def searches(self) -> dict[str, tuple[StrategyUnit, ...]]:
+        """The games of each point of the search, by what it is in words."""
+        seeds = range(self.seed, self.seed + self.seeds)
+        return {
+            f"{name} at p = {p}": tuple(StrategyUnit(name, p, self.rounds or p, seed) for seed in seeds)
+            for p in self.sizes
+            for name in self.strategies
+        }
+
+    @cached_property
+    def attempts(self) -> dict[str, PlannerUnit]:
+        """The runs of planners, likewise."""
+        return {
+            f"{name} on hard/{p}x{ROUNDS}": PlannerUnit(
+                f"hard/{p}x{ROUNDS}:features=reduced:kind=v:noise=false", name, self.seed, trace=True
+            )
+            for name in PLANNERS
+            for p in SMALL
+            if self.with_planners
+        }
+
+    def units(self) -> list[Unit]:
+        """The games, then the planners."""
+        return [*(unit for games in self.searches.values() for unit in games), *self.attempts.values()]
+
+    def asked(self) -> dict[str, Any]:
+        """The fields."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -38,28 +119,16 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """One planner on one hard MDP M^v, with square-free features and mean rewards."""
-
-    planner: str
-    p: int
-    K: int
-    d: int
-    queries: int
-    failures: int | None
-    nodes: int | None
-    loss: float
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Hardness:
     """Everything that was measured."""
 
     costs: tuple[Cost, ...]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[Row, ...]
+    """What planners made of the hard MDPs, in which A = p and H = Kp."""
     missing: tuple[str, ...] = ()
-    """What Ctrl-C left unmeasured, in words."""
+    """What was not measured, in words."""
+    stopped: str | None = None
+    """What ended it early: ``"interrupted"``, or a sentence on units that failed."""
 
     @property
     def growth(self) -> list[Rate]:
@@ -69,65 +138,27 @@ class Hardness:
         return [fit for fit in fits if fit is not None]
 
 
-def hardness(
-    sizes: Iterable[int],
-    strategies: Sequence[str] = ("uniform", "best"),
-    *,
-    rounds: int | None = None,
-    seeds: int = 20,
-    seed: int = 0,
-    planners: bool = True,
-    progress: Callable[[int, int, str], None] | None = None,
-) -> Hardness:
-    """The cost of each strategy at each p, with K = ``rounds`` (p unless given), and of planners for p = 2, 3, 4.
+def hardness(experiment: HardnessExperiment, out: str | Path | None = None, **options: Any) -> Hardness:
+    """The cost of each strategy at each p, and of planners for p = 2, 3, 4.
 
-    ``progress(done, total, what)`` is called before each measurement.  Ctrl-C ends it with those that are finished.
+    ``out`` and ``options`` are those of :func:`tensorplan.sweeps.sweep.collect`: where it is kept, and where it is run.
     """
-    sizes = [whole("p", p, 2) for p in sizes]
-    if not sizes:
-        raise BadInput("give at least one p")
-    for name in strategies:
-        lookup("strategy", name, STRATEGIES)
-    games = range(seed, seed + whole("seeds", seeds, 1))
-    todo: dict[str, Callable[[], Cost | Attempt]] = {
-        f"{name} at p = {p}": partial(cost, name, p, rounds or p, games) for p in sizes for name in strategies
-    }
-    if planners:
-        todo |= {
-            f"{name} on hard/{p}x{ROUNDS}": partial(_attempt, name, p, seed) for name in PLAYERS for p in (2, 3, 4)
-        }
-    found: list[Cost | Attempt] = []
-    with suppress(KeyboardInterrupt):
-        for what, measure in todo.items():
-            if progress is not None:
-                progress(len(found), len(todo), what)
-            found.append(measure())
-    return Hardness(
-        tuple(x for x in found if isinstance(x, Cost)),
-        tuple(x for x in found if isinstance(x, Attempt)),
-        tuple(todo)[len(found) :],
-    )
+    found, stopped = collect(experiment, out, **options)
+    costs, missing = [], []
+    for what, games in experiment.searches.items():
+        rows = [found[game.row.id] for game in games if game.row.id in found]
+        if len(rows) == len(games):
+            costs.append(_cost(games[0], rows))
+        else:
+            missing.append(what)
+    missing += [what for what, unit in experiment.attempts.items() if unit.id not in found]
+    attempts = [found[unit.id] for unit in experiment.attempts.values() if unit.id in found]
+    return Hardness(tuple(costs), tuple(attempts), tuple(missing), stopped)
 
 
-def _attempt(planner: str, p: int, seed: int) -> Attempt:
-    problem = make("hard", p=p, K=ROUNDS, kind="v", features="reduced", noise=False, seed=seed)
-    config: Any = TensorPlan(trace=True) if planner == "tensorplan" else UCT()
-    played = run(problem, config, seed=seed)
-    if played.interrupted or not played.episodes:
-        raise KeyboardInterrupt
-    (episode,) = played.episodes
-    trace = episode.trace
-    return Attempt(
-        planner=planner,
-        p=p,
-        K=ROUNDS,
-        d=problem.dimension,
-        queries=episode.total_queries,
-        failures=None if trace is None else sum(len(i.failures) for i in trace.iterations),
-        nodes=None if trace is None else sum(i.nodes for i in trace.iterations),
-        loss=problem.optimal_value(episode.start) - episode.total_reward,
-        seconds=episode.seconds,
-    )
+def _cost(game: StrategyUnit, rows: Sequence[Row]) -> Cost:
+    queries = tuple(row.queries for row in rows if row.queries is not None)
+    return cost_of(game.strategy, game.p, game.K, queries, sum(row.stopped == FOUND for row in rows))
 
 
 def _fit(name: str, costs: Sequence[Cost]) -> Rate | None:

@@ -1,8 +1,8 @@
 """Table 1 of the paper as an experiment: which classes are tractable, and which are not.
 
 A row is a class of problems.  It has *families* of instances in that class that grow in one parameter, and planners
-that are run on them.  A planner is *sound* at a size when the 95% interval of its mean loss lies below δ; the loss of
-an episode is Σ_t v*(S_t) - q*(S_t, A_t), whose mean is v*(s0) - E[return].  Its cost is the largest call of an episode.
+that are run on them.  A planner is *sound* at a size when the 95% interval of its mean loss lies below δ (the loss is
+that of :class:`tensorplan.judge.row.Row`).  Its cost is the largest call of an episode.
 
 The verdict is read off the measurements alone, by one rule for all rows: a class is tractable, ✓, when some planner is
 sound at every size of every family, and its cost does not grow exponentially by :mod:`tensorplan.paper.growth`; it is
@@ -12,31 +12,24 @@ That no planner at all can do better is what the theorems say, not what an exper
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict, dataclass
-from multiprocessing import active_children, get_context
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
-from tensorplan.core import Learner, Node, Planner, Policy, Problem
-from tensorplan.core.errors import BadInput, NotRealizable
+from tensorplan.core.errors import BadInput
 from tensorplan.core.intervals import Interval
 from tensorplan.core.jsonable import plain
 from tensorplan.core.specs import whole
-from tensorplan.judge.summaries import student
-from tensorplan.loop import run
+from tensorplan.judge.estimates import student
+from tensorplan.judge.row import Row
 from tensorplan.paper.growth import Growth, growth
-from tensorplan.paper.table1_rows import ROWS, Family, Player, Row
-
-VERSION = 1
-"""Of what a file of measurements holds."""
+from tensorplan.paper.table1_rows import ROWS, Contender, InstanceFamily, TableRow
+from tensorplan.sweeps.statistics import grouped
+from tensorplan.sweeps.sweep import collect
+from tensorplan.sweeps.unit import Experiment, PlannerUnit
 
 APART = 1_000_000
 """Seeds of different rows are apart by this, so that rows are independent of one another."""
@@ -45,8 +38,8 @@ SLACK = 1e-6
 """What a loss may be above δ by, relative to δ + 1, before a planner is unsound: rounding."""
 
 
-class Unit(NamedTuple):
-    """One thing to measure."""
+class TablePoint(NamedTuple):
+    """Where in the table a measurement belongs."""
 
     row: int
     family: int
@@ -56,16 +49,45 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Point:
-    """What was measured."""
+class Table1Experiment(Experiment):
+    """All that is to be measured for some rows; two points of a row may be one unit."""
 
-    queries: int
-    """The largest call."""
-    loss: float
-    """The mean over the episodes."""
-    refuted: bool
-    """Whether the planner found that the problem is not of its class."""
-    seconds: float
+    rows: tuple[TableRow, ...]
+    quick: bool = False
+    """Small sizes and few seeds."""
+    seed: int = 0
+    kind: ClassVar[str] = "table1"
+
+    @cached_property
+    def points(self) -> dict[TablePoint, PlannerUnit]:
+        """The large sizes first, so that no processor is left alone with one at the end."""
+        found: dict[TablePoint, PlannerUnit] = {}
+        for row in self.rows:
+            for number, family in enumerate(row.families):
+                for player in family.players:
+                    found |= self._of(row, number, family, player)
+        sizes = {where: sorted(set(known)) for where, known in grouped((p[:2], p.size) for p in found).items()}
+        return dict(sorted(found.items(), key=lambda item: -sizes[item[0][:2]].index(item[0].size)))
+
+    def _of(
+        self, row: TableRow, number: int, family: InstanceFamily, player: Contender
+    ) -> dict[TablePoint, PlannerUnit]:
+        found = {}
+        for above, size in enumerate(reversed(player.sizes or family.sizes(self.quick))):
+            problem = family.problem(size, **player.options)
+            few = (player.seeds or family.seeds[0 if self.quick else 1]) * 2 ** min(above, 2)
+            for seed in range(self.seed, self.seed + few):
+                point = TablePoint(row.number, number, player.name, size, seed)
+                found[point] = PlannerUnit(problem, player.spec, APART * row.number + seed, family.episodes)
+        return found
+
+    def units(self) -> list[PlannerUnit]:
+        """Each once."""
+        return list({unit.id: unit for unit in self.points.values()}.values())
+
+    def asked(self) -> dict[str, Any]:
+        """Which rows, how thoroughly, from which seed."""
+        return {"quick": self.quick, "rows": [row.number for row in self.rows], "seed": self.seed}
 
 
 @dataclass(frozen=True)
@@ -82,7 +104,7 @@ class AtSize:
 
 
 @dataclass(frozen=True)
-class Curve:
+class CostCurve:
     """One planner on one family."""
 
     player: str
@@ -101,15 +123,15 @@ class Curve:
 class FamilyResult:
     """All planners on one family."""
 
-    family: Family
-    curves: tuple[Curve, ...]
+    family: InstanceFamily
+    curves: tuple[CostCurve, ...]
 
 
 @dataclass(frozen=True)
 class RowResult:
     """One row, measured."""
 
-    row: Row
+    row: TableRow
     families: tuple[FamilyResult, ...]
 
     @property
@@ -136,7 +158,7 @@ class RowResult:
         pool = fine or sound or self.candidates
         return min(pool, key=lambda n: self.curves(n)[0].at[-1].queries.mean, default=None)
 
-    def curves(self, player: str) -> list[Curve]:
+    def curves(self, player: str) -> list[CostCurve]:
         """Of one planner, family by family."""
         return [c for f in self.families for c in f.curves if c.player == player]
 
@@ -193,230 +215,51 @@ def _plain_row(result: RowResult) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------------ running
 
 
-def table1(
-    *,
-    quick: bool = False,
-    rows: Iterable[int] | None = None,
-    seed: int = 0,
-    out: str | Path | None = None,
-    workers: int | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
-) -> Table1:
-    """Measure the table, or some of its rows, in ``workers`` processes (as many as there are processors, unless given).
+def table1(experiment: Table1Experiment, out: str | Path | None = None, **options: Any) -> Table1:
+    """The table, or the rows of it that the experiment has.
 
-    ``out``: a file to which each measurement is added as soon as it is made; those that it holds are not made again.
-    ``progress(done, total, what)`` is called after each.  Ctrl-C leaves the table as far as it got.
+    ``out`` and ``options`` are those of :func:`tensorplan.sweeps.sweep.collect`: where it is kept, and where it is run.
     """
-    chosen = rows_of(rows)
-    seed = whole("seed", seed, 0)
-    todo = list(units(chosen, quick, seed))
-    book = Book(None if out is None else Path(out), quick)
-    done = {unit: book.points[unit] for unit in todo if unit in book.points}
-    left = [unit for unit in todo if unit not in done]
-    stopped = None
-    try:
-        for unit, point in _measured(left, whole("workers", workers or os.cpu_count() or 1, 1)):
-            done[unit] = point
-            book.add(unit, point)
-            if progress is not None:
-                progress(len(done), len(todo), f"row {unit.row}, {unit.player}, size {unit.size}")
-    except KeyboardInterrupt:
-        stopped = "interrupted"
-    return Table1(tuple(_row_result(row, done, quick) for row in chosen), stopped)
+    found, stopped = collect(experiment, out, **options)
+    done = {point: found[unit.id] for point, unit in sorted(experiment.points.items()) if unit.id in found}
+    return Table1(tuple(_row_result(row, done, experiment.quick) for row in experiment.rows), stopped)
 
 
-def units(rows: Sequence[Row], quick: bool, seed: int = 0) -> Iterator[Unit]:
-    """All that is to be measured; the large sizes first, so that no processor is left alone with one at the end."""
-    found = []
-    for row in rows:
-        for number, family in enumerate(row.families):
-            sizes = family.quick if quick else family.full
-            seeds = family.seeds[0 if quick else 1]
-            for player in family.players:
-                for above, size in enumerate(reversed(player.sizes or sizes)):
-                    few = (player.seeds or seeds) * 2 ** min(above, 2)
-                    found += [Unit(row.number, number, player.name, size, s) for s in range(seed, seed + few)]
-    rank = {unit: sorted({u.size for u in found if u[:2] == unit[:2]}).index(unit.size) for unit in found}
-    return iter(sorted(found, key=lambda unit: -rank[unit]))
-
-
-def measure(unit: Unit) -> Point:
-    """One planner on one instance."""
-    family, player = _find(unit)
-    seed = APART * unit.row + unit.seed
-    problem = family.problem(unit.size, seed, **player.options)
-    scored = Scored(player.build(), problem)
-    began, refuted = time.perf_counter(), False
-    try:
-        played = run(problem, scored, family.episodes, seed)
-    except NotRealizable as error:
-        if error.run is None:
-            raise
-        refuted, played = True, error.run
-    if played.interrupted or (not refuted and len(played.episodes) < family.episodes):
-        raise KeyboardInterrupt  # what it has asked until then is no measurement
-    ended = all(e.complete for e in played.episodes) and len(scored.losses) == len(played.episodes)
-    loss = float(np.mean(scored.losses)) if ended else float("inf")
-    return Point(played.worst_call, loss, refuted, time.perf_counter() - began)
-
-
-class Scored:
-    """A planner, with its memory, whose losses are added up: of an episode, Σ_t v*(S_t) - q*(S_t, A_t)."""
-
-    def __init__(self, planner: Planner, problem: Problem) -> None:
-        self.planner = planner.session() if isinstance(planner, Learner) else planner
-        self.problem = problem
-        self.access = getattr(planner, "access", "local")
-        self.losses: list[float] = []
-
-    def begin(self, access: Any, rng: np.random.Generator) -> Policy:
-        """Start an episode."""
-        try:
-            policy = self.planner.begin(access, rng)
-        except NotRealizable as refuted:
-            refuted.policy = self._scored(refuted.policy)
-            raise
-        return self._scored(policy)
-
-    def _scored(self, policy: Policy) -> Policy:
-        certificate = getattr(policy, "certificate", None)
-        if certificate is not None and certificate.status == "interrupted":
-            raise KeyboardInterrupt  # which the planner has heard, and nobody else
-        self.losses.append(0.0)
-        return _ScoredPolicy(policy, self)
-
-    def score(self, node: Node, action: int) -> None:
-        """Add the loss of one action."""
-        value = self.problem.optimal_value(node.key, node.stage)
-        self.losses[-1] += float(value - self.problem.optimal_action_value(node.key, action, node.stage))
-
-
-@dataclass(frozen=True)
-class _ScoredPolicy:
-    policy: Policy
-    judge: Scored
-
-    def act(self, node: Node) -> int:
-        action = self.policy.act(node)
-        self.judge.score(node, action)
-        return action
-
-
-def _measured(todo: Sequence[Unit], workers: int) -> Iterator[tuple[Unit, Point]]:
-    """Each unit with what was measured, as they are finished."""
-    if workers == 1 or len(todo) < 2:
-        for unit in todo:
-            yield unit, measure(unit)
-        return
-    others = set(active_children())
-    pool = ProcessPoolExecutor(
-        min(workers, len(todo)), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
-    )
-    running: dict[Future[Point], Unit] = {}
-    try:
-        waiting = iter(todo)
-        while True:
-            for unit in waiting:
-                running[pool.submit(measure, unit)] = unit
-                if len(running) >= 2 * workers:
-                    break
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(future), future.result()
-    finally:
-        if running:  # Ctrl-C: what is under way is not waited for
-            for process in set(active_children()) - others:
-                process.terminate()
-        pool.shutdown(cancel_futures=True)
-
-
-class Book:
-    """The measurements in a file, one JSON line each behind a line that says what they are."""
-
-    def __init__(self, path: Path | None, quick: bool) -> None:
-        self.path = path
-        self.points: dict[Unit, Point] = {}
-        if path is None:
-            return
-        header = {"tensorplan": "table1", "version": VERSION, "quick": quick}
-        try:
-            lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-            if lines:
-                self._read(lines, header)
-            else:
-                path.write_text(json.dumps(header) + "\n")
-        except OSError as error:
-            raise BadInput(f"{path}: {error.strerror}") from error
-
-    def add(self, unit: Unit, point: Point) -> None:
-        """Write one down."""
-        self.points[unit] = point
-        if self.path is not None:
-            with self.path.open("a") as file:
-                file.write(json.dumps({**unit._asdict(), **asdict(point)}) + "\n")
-
-    def _read(self, lines: list[str], header: dict[str, Any]) -> None:
-        assert self.path is not None
-        if _parse(lines[0]) != header:
-            raise BadInput(f"{self.path} does not hold measurements of this table ({json.dumps(header)}); name another")
-        for number, line in enumerate(lines[1:], 2):
-            record = _parse(line)
-            if record is None:
-                if number < len(lines) or line.endswith("\n"):
-                    raise BadInput(f"{self.path}, line {number}: not a measurement")
-                text = "".join(lines[:-1])
-                self.path.write_text(text)  # the last line was cut off while it was written
-                break
-            unit = Unit(**{name: record.pop(name) for name in Unit._fields})
-            self.points[unit] = Point(**record)
-
-
-def _parse(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
+def rows_of(numbers: Iterable[int] | None) -> tuple[TableRow, ...]:
+    """The rows with these numbers, all of them for None."""
+    if numbers is None:
+        return ROWS
+    chosen = [whole("row", n, 1, len(ROWS)) for n in numbers]
+    if not chosen:
+        raise BadInput("name at least one row")
+    return tuple(row for row in ROWS if row.number in chosen)
 
 
 # ------------------------------------------------------------------------------------------------------ reading
 
 
-def _row_result(row: Row, points: dict[Unit, Point], quick: bool) -> RowResult:
+def _row_result(row: TableRow, done: Mapping[TablePoint, Row], quick: bool) -> RowResult:
     families = []
     for number, family in enumerate(row.families):
-        sizes = family.quick if quick else family.full
-        found = [_curve(row, number, family, player, points, sizes) for player in family.players]
-        families.append(FamilyResult(family, tuple(curve for curve in found if curve.at)))
+        mine = grouped((p.player, (p.size, r)) for p, r in done.items() if p[:2] == (row.number, number))
+        curves = [_curve(p.name, family, mine[p.name], quick) for p in family.players if p.name in mine]
+        families.append(FamilyResult(family, tuple(curves)))
     return RowResult(row, tuple(families))
 
 
-def _curve(
-    row: Row, number: int, family: Family, player: Player, points: dict[Unit, Point], sizes: Sequence[int]
-) -> Curve:
-    mine = {u: points[u] for u in sorted(points) if (u.row, u.family, u.player) == (row.number, number, player.name)}
-    at = []
-    for size in sorted({u.size for u in mine}):
-        here = [p for u, p in mine.items() if u.size == size]
-        loss = student([p.loss for p in here])
-        sound = loss.high <= family.delta + SLACK * (1 + family.delta)
-        queries, refuted = student([p.queries for p in here]), sum(p.refuted for p in here)
-        at.append(AtSize(size, queries, loss, sound, len(here), refuted))
-    grown = growth([u.size for u in mine], [p.queries for p in mine.values()])
-    return Curve(player.name, {a.size for a in at} >= set(sizes), tuple(at), grown)
+def _curve(player: str, family: InstanceFamily, mine: Sequence[tuple[int, Row]], quick: bool) -> CostCurve:
+    at = [_at_size(size, family, rows) for size, rows in grouped(mine).items()]
+    grown = growth([size for size, _ in mine], [_cost(row) for _, row in mine])
+    return CostCurve(player, {a.size for a in at} >= set(family.sizes(quick)), tuple(at), grown)
 
 
-def rows_of(numbers: Iterable[int] | None) -> list[Row]:
-    """The rows with these numbers, all of them for None."""
-    if numbers is None:
-        return list(ROWS)
-    chosen = [whole("row", n, 1, len(ROWS)) for n in numbers]
-    if not chosen:
-        raise BadInput("name at least one row")
-    return [row for row in ROWS if row.number in chosen]
+def _at_size(size: int, family: InstanceFamily, rows: Sequence[Row]) -> AtSize:
+    loss = student([math.inf if row.loss is None else row.loss for row in rows])
+    sound = loss.high <= family.delta + SLACK * (1 + family.delta)
+    refuted = sum(row.error is not None for row in rows)
+    return AtSize(size, student([_cost(row) for row in rows]), loss, sound, len(rows), refuted)
 
 
-def _find(unit: Unit) -> tuple[Family, Player]:
-    row = next(row for row in ROWS if row.number == unit.row)
-    family = row.families[unit.family]
-    return family, next(player for player in family.players if player.name == unit.player)
+def _cost(row: Row) -> int:
+    assert row.worst_call is not None
+    return row.worst_call

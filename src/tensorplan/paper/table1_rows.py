@@ -1,7 +1,7 @@
 """The rows of Table 1: their classes, families of instances in them, and the planners that the paper names.
 
 Sizes differ between a quick table and a full one.  Nothing here says how a measurement should come out, but for
-``Row.paper``, which is printed beside the verdict and read by nobody else.
+``TableRow.paper``, which is printed beside the verdict and read by nobody else.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from tensorplan.core import Planner, Problem
 from tensorplan.game import lower_bound
-from tensorplan.game.planning import GuessPlanner
-from tensorplan.planners.registry import make_planner
-from tensorplan.problems.hard.exponential import exponential, forced_queries, usual_horizon
-from tensorplan.problems.hard.mdp import hard
+from tensorplan.problems.hard.exponential import forced_queries, usual_horizon
 from tensorplan.problems.hard.near_orthogonal import usual_count
-from tensorplan.problems.random.layered import layered
+from tensorplan.sweeps.names import spec_of
 
 STATES = 100
 """Per stage, of the random layered problems."""
+
+GUESSING = "tensorplan.game.planning:GuessPlanner"
+"""The planner that plays the abstract game in the hard MDPs."""
 
 EPISODES = 50
 """Of a planner that remembers what it learned: the first pays for them all."""
 
 
 @dataclass(frozen=True)
-class Player:
-    """A planner, by name; ``sizes`` where it cannot be run at all of the family's, ``seeds`` where it takes long."""
+class Contender:
+    """A planner by its name in the table; ``sizes`` where it cannot be run at all of the family's, ``seeds`` where it
+    takes long."""
 
     name: str
-    build: Callable[[], Planner]
+    spec: str
     sizes: tuple[int, ...] = ()
     seeds: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -40,15 +40,15 @@ class Player:
 
 
 @dataclass(frozen=True)
-class Family:
+class InstanceFamily:
     """Instances that grow in one parameter."""
 
     name: str
     symbol: str
     """The parameter."""
-    problem: Callable[..., Problem]
-    """Of a size and a seed."""
-    players: tuple[Player, ...]
+    problem: Callable[..., str]
+    """The name of the instances of a size."""
+    players: tuple[Contender, ...]
     delta: float
     quick: tuple[int, ...]
     full: tuple[int, ...]
@@ -59,9 +59,13 @@ class Family:
     forced: Callable[[int], float] | None = None
     """Queries that the theorem forces every sound planner to, at a size."""
 
+    def sizes(self, quick: bool) -> tuple[int, ...]:
+        """Of a quick table, or of a full one."""
+        return self.quick if quick else self.full
+
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A class of problems."""
 
     number: int
@@ -72,21 +76,20 @@ class Row:
     """The class."""
     paper: bool
     """Whether the paper says that it is tractable."""
-    families: tuple[Family, ...]
+    families: tuple[InstanceFamily, ...]
 
 
-def _planner(spec: str, **params: Any) -> Player:
-    return Player(spec, partial(make_planner, spec, **params))
+def _planner(name: str, **params: Any) -> Contender:
+    return Contender(name, spec_of(name, params))
 
 
-def _layered(size: int, seed: int, grows: tuple[str, ...], **options: Any) -> Problem:
-    """A random layered problem whose parameters ``grows`` equal the size."""
-    parameters: dict[str, Any] = {"states": STATES, "seed": seed, **options, **dict.fromkeys(grows, size)}
-    return layered(**parameters)
+def _layered(size: int, grows: tuple[str, ...], **options: Any) -> str:
+    """Random layered problems whose parameters ``grows`` equal the size."""
+    return spec_of("layered", {"states": STATES, **options, **dict.fromkeys(grows, size)})
 
 
-def _exponential(size: int, seed: int) -> Problem:
-    return exponential(size, seed=seed)
+def _exponential(size: int) -> str:
+    return f"exponential/{size}"
 
 
 def _exponential_forced(size: int) -> float:
@@ -94,8 +97,8 @@ def _exponential_forced(size: int) -> float:
     return forced_queries(k, usual_horizon(k), access="global")
 
 
-def _hard(size: int, seed: int, kind: str, features: str = "structured", noise: bool = True) -> Problem:
-    return hard(size, _rounds(size), kind=kind, features=features, noise=noise, seed=seed)
+def _hard(size: int, kind: str, features: str = "structured", noise: bool = True) -> str:
+    return spec_of(f"hard/{size}x{_rounds(size)}", {"kind": kind, "features": features, "noise": noise})
 
 
 def _rounds(p: int) -> int:
@@ -107,12 +110,12 @@ def _hard_forced(p: int) -> float:
     return float(lower_bound(p, _rounds(p)).sharp)
 
 
-def _limits(kind: str, small: str) -> tuple[Family, ...]:
+def _limits(kind: str, small: str) -> tuple[InstanceFamily, ...]:
     """The hard MDPs of one kind: guessing, and a planner of the paper where its optimistic step is within reach."""
-    guessing = tuple(Player(f"guess {s}", partial(GuessPlanner, strategy=s)) for s in ("uniform", "best"))
-    tried = Player(small, partial(make_planner, small), (2, 3, 4), 2, {"features": "reduced", "noise": False})
+    guessing = tuple(Contender(f"guess {s}", spec_of(GUESSING, {"strategy": s})) for s in ("uniform", "best"))
+    tried = Contender(small, small, (2, 3, 4), 2, {"features": "reduced", "noise": False})
     return (
-        Family(
+        InstanceFamily(
             "hard MDPs, A = p, K = max(9, p)",
             "p",
             partial(_hard, kind=kind),
@@ -135,13 +138,13 @@ def _random(
     quick: tuple[int, ...],
     full: tuple[int, ...],
     seeds: tuple[int, int] = (6, 12),
-    beside: tuple[Player, ...] = (),
+    beside: tuple[Contender, ...] = (),
     **options: Any,
-) -> Family:
+) -> InstanceFamily:
     """Random layered problems with Bernoulli rewards and, unless said otherwise, random steps; parameters grow."""
     fixed = {"d": 4, "horizon": 4, "actions": 2, "branching": 2, "noise": True, **options}
     shape = ", ".join(f"{NAMES[name]} = {fixed[name]}" for name in NAMES if name not in grows)
-    return Family(
+    return InstanceFamily(
         f"random layered, {shape}",
         " = ".join(NAMES[name] for name in grows),
         partial(_layered, grows=grows, **fixed),
@@ -154,18 +157,20 @@ def _random(
     )
 
 
-def _long(planner: str, **options: Any) -> Family:
+def _long(planner: str, **options: Any) -> InstanceFamily:
     return _random(planner, ("horizon",), (2, 4, 8, 16), (2, 4, 8, 16, 24), (8, 6), **options)
 
 
-def _rich(planner: str, **options: Any) -> Family:
+def _rich(planner: str, **options: Any) -> InstanceFamily:
     return _random(planner, ("d",), (2, 4, 8, 16), (2, 4, 8, 12, 16, 20), (24, 12), **options)
 
 
-def _nothing_random(grows: tuple[str, ...], quick: tuple[int, ...], full: tuple[int, ...], **options: Any) -> Family:
+def _nothing_random(
+    grows: tuple[str, ...], quick: tuple[int, ...], full: tuple[int, ...], **options: Any
+) -> InstanceFamily:
     """Random layered problems in which nothing is random."""
     shape = f"d = H = {options['d']}" if "d" in options else f"d = H, A = {options['actions']}"
-    return Family(
+    return InstanceFamily(
         f"random layered, {shape}",
         " = ".join(NAMES[name] for name in grows),
         partial(_layered, grows=grows, kind="q", **options),
@@ -179,11 +184,11 @@ def _nothing_random(grows: tuple[str, ...], quick: tuple[int, ...], full: tuple[
 
 QSTAR: dict[str, Any] = {"kind": "q", "branching": 1}
 REACH: dict[str, Any] = {"kind": "vq", "reach": True}
-BESIDE = (Player("bilin-ucb", partial(make_planner, "bilin-ucb", delta=0.5), (2, 4, 8), 4),)
+BESIDE = (Contender("bilin-ucb", "bilin-ucb:delta=0.5", (2, 4, 8), 4),)
 """What BiLin-UCB makes of instances that are realizable at reachable states only."""
 
-ROWS: tuple[Row, ...] = (
-    Row(
+ROWS: tuple[TableRow, ...] = (
+    TableRow(
         1,
         "Wen, Van Roy 2013",
         "any",
@@ -194,7 +199,7 @@ ROWS: tuple[Row, ...] = (
             _nothing_random(("actions",), (4, 16, 64, 256), (4, 16, 64, 256, 1024), d=4, horizon=4),
         ),
     ),
-    Row(
+    TableRow(
         2,
         "Du et al. 2021",
         "any",
@@ -206,15 +211,15 @@ ROWS: tuple[Row, ...] = (
             _random("bilin-ucb", ("actions",), (2, 4, 8, 16), (2, 4, 8, 16, 32, 64), kind="vq"),
         ),
     ),
-    Row(3, "Weisz et al. 2021", "O(1)", "v*", True, (_rich("tensorplan"), _long("tensorplan"))),
-    Row(
+    TableRow(3, "Weisz et al. 2021", "O(1)", "v*", True, (_rich("tensorplan"), _long("tensorplan"))),
+    TableRow(
         4,
         "Weisz et al. 2020",
         "2^Ω(d ∧ H)",
         "q* ∩ Pdet",
         False,
         (
-            Family(
+            InstanceFamily(
                 "near-orthogonal actions, A = e^((d-1)/32)",
                 "d",
                 _exponential,
@@ -227,10 +232,10 @@ ROWS: tuple[Row, ...] = (
             ),
         ),
     ),
-    Row(5, "this paper", "Ω(d^¼ ∧ H^½)", "q* ∩ Pdet", False, _limits("q", "tensorplan-q")),
-    Row(6, "this paper", "Ω(d^¼ ∧ H^½)", "v* ∩ Pdet", False, _limits("v", "tensorplan")),
-    Row(7, "this paper", "Ω(d^¼ ∧ H^½)", "v*/q* reach ∩ Pdet", False, _limits("vq", "tensorplan")),
-    Row(
+    TableRow(5, "this paper", "Ω(d^¼ ∧ H^½)", "q* ∩ Pdet", False, _limits("q", "tensorplan-q")),
+    TableRow(6, "this paper", "Ω(d^¼ ∧ H^½)", "v* ∩ Pdet", False, _limits("v", "tensorplan")),
+    TableRow(7, "this paper", "Ω(d^¼ ∧ H^½)", "v*/q* reach ∩ Pdet", False, _limits("vq", "tensorplan")),
+    TableRow(
         8,
         "this paper",
         "O(1)",
@@ -241,8 +246,8 @@ ROWS: tuple[Row, ...] = (
             _long("tensorplan-q", **QSTAR),
         ),
     ),
-    Row(9, "this paper", "O(1)", "v*", True, (_rich("tensorplan", actions=3), _long("tensorplan", actions=3))),
-    Row(
+    TableRow(9, "this paper", "O(1)", "v*", True, (_rich("tensorplan", actions=3), _long("tensorplan", actions=3))),
+    TableRow(
         10,
         "this paper",
         "O(1)",

@@ -11,8 +11,8 @@ from tensorplan.core.errors import BadInput, shown
 from tensorplan.core.files import check_output, write_output
 from tensorplan.game import Cost
 from tensorplan.paper.hardness import Hardness
-from tensorplan.paper.table1 import Curve, Table1
-from tensorplan.paper.table1_rows import Family
+from tensorplan.paper.table1 import CostCurve, Table1
+from tensorplan.paper.table1_rows import InstanceFamily
 
 KINDS = ("png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff", "eps", "ps", "svgz")
 """What names of pictures may end in: all that matplotlib can draw without help of other programs."""
@@ -75,7 +75,7 @@ def table1_figure(table: Table1, path: str) -> None:
     _save(figure, path, 130)
 
 
-def _curve(axes: Any, curve: Curve, family: Family, decides: bool) -> None:
+def _curve(axes: Any, curve: CostCurve, family: InstanceFamily, decides: bool) -> None:
     sizes, means = [a.size for a in curve.at], [a.queries.mean for a in curve.at]
     below = [max(0.0, a.queries.mean - max(a.queries.low, 0.3 * a.queries.mean)) for a in curve.at]
     above = [a.queries.high - a.queries.mean for a in curve.at]

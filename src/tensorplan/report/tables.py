@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
@@ -21,14 +21,13 @@ if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be
     from tensorplan.diagnose.diagnosis import Diagnosis
     from tensorplan.game import Cost
     from tensorplan.judge.compare import Comparison
+    from tensorplan.judge.row import Row
     from tensorplan.paper.hardness import Hardness
-    from tensorplan.paper.needs import Need
-    from tensorplan.paper.table1 import Curve, RowResult, Table1
+    from tensorplan.paper.table1 import CostCurve, RowResult, Table1
     from tensorplan.paper.verify.families import Verification
     from tensorplan.planners.printed.constants import Constants
     from tensorplan.problems.catalog import Entry
-    from tensorplan.sweeps.statistics import Standing
-    from tensorplan.sweeps.store import RunRow
+    from tensorplan.sweeps.standings import Standing
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str], note: str | None = None) -> Table:
@@ -155,22 +154,16 @@ def constants_table(constants: Constants) -> Table:
     return table
 
 
-def needs_table(constants: Constants, needs: Sequence[Need]) -> Table:
+def mode_costs_table(constants: Constants, records: Iterable[Mapping[str, Any]]) -> Table:
     """What the modes asked for, beside the paper's worst case."""
     title = "Measured in one episode on a random layered problem of that shape"
     note = "fewer: the paper's worst case, in units of the queries"
     table = _table(title, ["mode", "what is random"], ["queries", "fewer", "loss at most", "gap"], note)
     table.columns[1].no_wrap = True
-    for need in needs:
-        ratio = Decimal(constants.init_queries) / max(need.queries, 1)
-        table.add_row(
-            need.mode,
-            need.what,
-            f"{need.queries:,}",
-            count(ratio),
-            number(max(need.loss, 0.0), 3),
-            number(need.gap, 3),
-        )
+    for record in records:
+        ratio = Decimal(constants.init_queries) / max(record["queries"], 1)
+        bounds = ["-" if x is None else number(max(x, 0.0), 3) for x in (record["loss"], record["gap"])]
+        table.add_row(record["mode"], record["what"], f"{record['queries']:,}", count(ratio), *bounds)
     return table
 
 
@@ -208,7 +201,7 @@ def costs_table(hardness: Hardness) -> Table:
     return table
 
 
-def cost_row(cost: Cost) -> dict[str, object]:
+def cost_record(cost: Cost) -> dict[str, Any]:
     """One point of the search as plain data."""
     bound = cost.bound
     return {
@@ -227,6 +220,23 @@ def cost_row(cost: Cost) -> dict[str, object]:
     }
 
 
+def attempt_record(row: Row) -> dict[str, Any]:
+    """A planner on a hard MDP as plain data; there A = p and H = Kp."""
+    assert row.actions is not None
+    assert row.horizon is not None
+    return {
+        "planner": row.planner,
+        "p": row.actions,
+        "K": row.horizon // row.actions,
+        "d": row.dimension,
+        "queries": row.queries,
+        "failures": row.failed_states,
+        "nodes": row.nodes,
+        "loss": row.regret,
+        "seconds": row.seconds,
+    }
+
+
 def growth_sentences(hardness: Hardness) -> list[str]:
     """How fast the cost grows, for each strategy."""
     return [
@@ -240,16 +250,16 @@ def attempts_table(hardness: Hardness) -> Table:
     """Planners on the hard MDPs."""
     columns = ["d", "queries", "failures", "nodes", "loss", "secs"]
     table = _table("Planners on M^v, square-free features, mean rewards", ["problem", "planner"], columns)
-    for a in hardness.attempts:
+    for a in map(attempt_record, hardness.attempts):
         table.add_row(
-            f"hard/{a.p}x{a.K}",
-            a.planner,
-            str(a.d),
-            f"{a.queries:,}",
-            "-" if a.failures is None else str(a.failures),
-            "-" if a.nodes is None else f"{a.nodes:,}",
-            number(max(a.loss, 0.0), 3),
-            seconds(a.seconds),
+            f"hard/{a['p']}x{a['K']}",
+            a["planner"],
+            str(a["d"]),
+            f"{a['queries']:,}",
+            "-" if a["failures"] is None else str(a["failures"]),
+            "-" if a["nodes"] is None else f"{a['nodes']:,}",
+            number(max(a["loss"], 0.0), 3),
+            seconds(a["seconds"]),
         )
     return table
 
@@ -300,7 +310,7 @@ def _share(x: Interval) -> str:
     return brief(x.mean) + (f" ±{100 * x.radius / x.mean:.0f}%" if x.mean and math.isfinite(x.radius) else "")
 
 
-def _grown(curve: Curve, symbol: str) -> tuple[str, str]:
+def _grown(curve: CostCurve, symbol: str) -> tuple[str, str]:
     """The growth, and the evidence for it."""
     g = curve.growth
     if g is None:
@@ -334,10 +344,10 @@ def standings_table(standings: Sequence[Standing], runs: int) -> Table:
     return table
 
 
-def so_far_table(rows: Iterable[RunRow]) -> Table:
+def so_far_table(rows: Iterable[Row]) -> Table:
     """A sweep under way: one line per planner, with medians of the runs that are done."""
     table = _table("So far", ["planner"], ["done", "failed", "regret", "queries", "secs"], "medians")
-    by_planner: dict[str, list[RunRow]] = {}
+    by_planner: dict[str, list[Row]] = {}
     for row in rows:
         by_planner.setdefault(row.planner, []).append(row)
     for planner, mine in by_planner.items():

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tensorplan.core.files import write_output
 from tensorplan.planners.tensorplan.trace import Disjunction, Failure, Iteration, Trace
 from tensorplan.report.certificates import certificate_lines
 from tensorplan.report.markup import Markup, tag
+from tensorplan.report.pieces import count
 from tensorplan.report.sol_slice import Plane, convex_part, pieces, strips
 from tensorplan.report.trace_pictures import Pictures, pictures_of, state_of
 
@@ -128,7 +130,7 @@ def sentence(trace: Trace, step: int, move: str = "step") -> str:
     if now.failures:
         failure = now.failures[0]
         n = len(now.path)
-        kept = f" and keeps its word for {_count(n, move)}; " if n else "; but "
+        kept = f" and keeps its word for {count(n, move)}; " if n else "; but "
         where = f"at stage {failure.stage} " if staged and n else "then " if n else "already at the start "
         what = "misses" if paper else "falls short"
         learned = "its temporal differences are recorded" if paper else "the state is recorded"
@@ -138,7 +140,7 @@ def sentence(trace: Trace, step: int, move: str = "step") -> str:
         )
     if paper:
         return f"{promise}, and the rollouts are clean: no state fails the test, and this θ acts."
-    path = f"a path of {_count(len(now.path), move)}"
+    path = f"a path of {count(len(now.path), move)}"
     if abs(now.gap) <= CLOSED * (1 + trace.radius) * (1 + len(now.path)):
         return f"{promise}, and {path} collects just that: the bounds meet, and the path is optimal."
     return (
@@ -156,7 +158,7 @@ def _certified(now: Iteration) -> str:
     where = f"stage{'s' if len(stages) > 1 else ''} {_list(stages)}"
     worst = max(failure.violation for failure in now.failures)
     return (
-        f"; episodes of its policy meet {_count(len(now.failures), 'state')} ({where}) where every action falls short, "
+        f"; episodes of its policy meet {count(len(now.failures), 'state')} ({where}) where every action falls short, "
         f"by up to {_number(worst)}: measured well enough, {'they exclude' if len(now.failures) > 1 else 'it excludes'}"
         " this θ."
     )
@@ -173,10 +175,6 @@ def _caption(d: int, mode: str) -> str:
         " Strips |l| ≤ c^(1/A) stand for the product form of the paper, and contain it." if mode == "paper" else ""
     )
     return f"{which} Up is φ(s₀): the higher a point, the more it promises.{product}"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _list(items: Sequence[Any]) -> str:
@@ -290,7 +288,7 @@ class _Chart:
         most = max(len(column) for column in columns.values())
         for c in sorted(columns):
             column = columns[c]
-            wish = {s.number: _mean([heights[b] for b in s.before if b in heights]) for s in column}
+            wish = {s.number: fmean([heights[b] for b in s.before if b in heights] or [0.5]) for s in column}
             column.sort(key=lambda spot: (wish[spot.number], spot.number))
             for i, spot in enumerate(column):
                 spot.x = float(spot.column)
@@ -315,10 +313,6 @@ class _Chart:
 
 def _clip_text(text: str) -> str:
     return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values) if values else 0.5
 
 
 # -------------------------------------------------------------------------------------------- Sol

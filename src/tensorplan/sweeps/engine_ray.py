@@ -16,8 +16,7 @@ from tensorplan.core.errors import TensorplanError
 from tensorplan.core.specs import whole
 from tensorplan.parallel.clusters import connect
 from tensorplan.sweeps.engines import LocalEngine, Work
-from tensorplan.sweeps.suite import Unit
-from tensorplan.sweeps.unit import Facts, Result, failure, play
+from tensorplan.sweeps.unit import Result, Unit, failure, play
 
 
 class RayEngine:
@@ -65,7 +64,7 @@ class RayEngine:
                 if getattr(error, "actor_init_failed", False):  # is this package on that machine?
                     raise TensorplanError(f"a Ray actor cannot start: {str(error).splitlines()[-1]}") from None
                 lost = f"its Ray actor was lost ({type(error).__name__})"
-                over.append((unit, failure(unit, "failed", lost, Facts())))
+                over.append((unit, failure(unit.row, "failed", lost)))
         return over
 
     def close(self) -> None:

@@ -24,9 +24,9 @@ from typing import Any, Protocol
 
 from tensorplan.core.errors import BadInput, TensorplanError
 from tensorplan.core.specs import whole
+from tensorplan.judge.row import Row
 from tensorplan.parallel.processes import Child, processors, resident
-from tensorplan.sweeps.suite import Unit
-from tensorplan.sweeps.unit import Facts, Result, failure, play
+from tensorplan.sweeps.unit import Built, Result, Unit, failure, play
 
 TICK = 0.05
 """Seconds between two looks at the memory of the workers."""
@@ -41,7 +41,7 @@ CHUNK = 1 << 16
 REDIRECTS = os.name == "posix"
 """Whether what units print can be kept; elsewhere a pipe is no file."""
 
-Work = Callable[[Unit, Callable[[Facts], None]], Result]
+Work = Callable[[Unit, Built], Result]
 
 
 class Engine(Protocol):
@@ -136,10 +136,10 @@ class LocalEngine:
             return result
         if self.timeout is not None and time.monotonic() - worker.began >= self.timeout:
             worker.end()
-            return failure(worker.unit, "timeout", f"it took longer than {self.timeout:g} seconds", worker.facts)
+            return failure(worker.row, "timeout", f"it took longer than {self.timeout:g} seconds")
         if self.memory is not None and used.get(worker.pid, 0.0) > self.memory:
             worker.end()
-            return failure(worker.unit, "memory", f"it took more than {self.memory:g} MB of memory", worker.facts)
+            return failure(worker.row, "memory", f"it took more than {self.memory:g} MB of memory")
         return None
 
     def _replace(self, worker: _Worker, unit: Unit) -> None:
@@ -178,7 +178,6 @@ class _Worker(Child):
         self.unit: Unit | None = None
         self.began = 0.0
         """When the unit began, once the interpreter has started."""
-        self.facts = Facts()
         self.tail = b""
         """The end of what the unit has printed."""
 
@@ -189,7 +188,7 @@ class _Worker(Child):
 
     def take(self, unit: Unit) -> None:
         self.read()  # what the unit before left running may go on printing
-        self.unit, self.facts, self.tail = unit, Facts(), b""
+        self.unit, self.row, self.tail = unit, unit.row, b""
         self.began = time.monotonic()
         with suppress(OSError):  # it has just died: heard of by whoever listens next
             self.pipe.send(unit)
@@ -204,8 +203,8 @@ class _Worker(Child):
                 said = self.pipe.recv()
                 if isinstance(said, Result):
                     return said
-                if isinstance(said, Facts):
-                    self.facts = said
+                if isinstance(said, Row):
+                    self.row = said
                 else:
                     self.ready, self.began = True, time.monotonic()
         except (EOFError, OSError):
@@ -213,7 +212,7 @@ class _Worker(Child):
         if not dead:
             return None
         self.end()
-        return failure(self.unit, "failed", self.last_words, self.facts)
+        return failure(self.row, "failed", self.last_words)
 
     def read(self) -> None:
         """Take what was printed out of the pipe, as much as it can hold."""
@@ -284,21 +283,21 @@ def _flusher() -> Callable[[], None]:
     return flush
 
 
-def attempt(unit: Unit, work: Work, tell: Callable[[Facts], None]) -> Result:
+def attempt(unit: Unit, work: Work, tell: Built) -> Result:
     """The result of a unit, errors included."""
-    facts = Facts()
+    row = unit.row
 
-    def built(found: Facts) -> None:
-        nonlocal facts
-        facts = found
+    def built(found: Row) -> None:
+        nonlocal row
+        row = found
         tell(found)
 
     try:
         return work(unit, built)
     except MemoryError:
-        return failure(unit, "memory", "there was no more memory", facts)
+        return failure(row, "memory", "there was no more memory")
     except Exception as error:
-        return failure(unit, "failed", _sentence(error), facts)
+        return failure(row, "failed", _sentence(error))
 
 
 def _sentence(error: Exception) -> str:

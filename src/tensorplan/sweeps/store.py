@@ -1,4 +1,4 @@
-"""What a sweep has found, in a folder: one SQLite database, one row per run, and the traces beside it.
+"""What an experiment has found, in a folder: one SQLite database, one row per run, and the traces beside it.
 
     DIR/sweep.sqlite      in WAL mode, every row in a transaction of its own that is on the disk before the next begins
     DIR/traces/ID.json    written in full and renamed before the row that names it
@@ -7,12 +7,11 @@ Only the process that sweeps writes.  Others may read meanwhile.  The schema has
 a database with a greater one is refused before SQLite opens it, and one with a lesser one is read as it is and gets the
 new columns when a sweep goes on in it.
 
-Numbers have 64 bits in SQLite.  A whole number that needs more, as a seed may, is stored as hexadecimal text.
+Sweeps, Table 1 and the hardness experiment are kept alike; a folder belongs to one kind of them.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import platform
@@ -20,18 +19,20 @@ import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import astuple
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from tensorplan.core.errors import BadInput, TensorplanError
-from tensorplan.core.files import check_output
+from tensorplan.judge.row import Row
+from tensorplan.sweeps.columns import COLUMNS, check_export, restored, storable, write_rows
 from tensorplan.sweeps.suite import Suite
+from tensorplan.sweeps.unit import Experiment
 
-SCHEMA = 2
-"""The version of the tables; 1 had fewer columns."""
+SCHEMA = 3
+"""The version of the tables; 1 and 2 had fewer columns."""
 NAME = "sweep.sqlite"
 VERSION_AT = 60
 """Where SQLite's file header has the user version, four bytes, big-endian."""
@@ -41,73 +42,7 @@ class StoreError(TensorplanError):
     """The folder of a sweep cannot be read or written; what it holds is unharmed."""
 
 
-@dataclass(frozen=True)
-class RunRow:
-    """One finished unit of work."""
-
-    id: str
-    """Content id of the unit."""
-    problem: str
-    planner: str
-    seed: int
-    status: str
-    """``"done"``, ``"failed"``, ``"timeout"`` or ``"memory"``."""
-    error: str | None = None
-    """One sentence; of a unit that is done, that it found its problem not realizable."""
-    attempts: int = 1
-    actions: int | None = None
-    """A, d and H of the instance, where it could be built."""
-    dimension: int | None = None
-    horizon: int | None = None
-    optimal: float | None = None
-    """v*(s0), where it is known; like the next two the mean over the unit's episodes."""
-    total_reward: float | None = None
-    regret: float | None = None
-    """v*(s0) - total_reward."""
-    steps: int | None = None
-    """Of the first episode."""
-    queries: int | None = None
-    """Of the first episode, the one that plans."""
-    worst_call: int | None = None
-    """The largest number of queries in one call, of all episodes."""
-    upper: float | None = None
-    """The certificate of the first episode, where there is one."""
-    lower: float | None = None
-    certificate: str | None = None
-    """Its status."""
-    failure: float | None = None
-    """The probability that the bracket is wrong is at most this, and the part of it that is the lower bound's."""
-    lower_failure: float | None = None
-    assumes: str | None = None
-    """What the upper bound rests on; empty if on nothing but the declared ranges."""
-    explained: float | None = None
-    """How much of the gap the allowed misspecification explains."""
-    warnings: str | None = None
-    """Reasons to doubt what the upper bound assumes, one after the other."""
-    seconds: float | None = None
-    """Of all episodes."""
-    trace: str | None = None
-    """The name of a file in DIR/traces."""
-    output: str | None = None
-    """The end of what the unit printed, on stdout and stderr alike."""
-    unmetered: int | None = None
-    """Steps of the simulator that no planner asked for: to try an environment out, to list its states."""
-    note: str | None = None
-    """Why there is no regret, where there is none."""
-
-    @property
-    def done(self) -> bool:
-        """Whether it ran to its end."""
-        return self.status == "done"
-
-
-COLUMNS = tuple(f.name for f in fields(RunRow))
-KINDS = {"str": "TEXT", "int": "INTEGER", "float": "REAL"}
-_TYPED = {f.name: f'"{f.name}" {KINDS[str(f.type).removesuffix(" | None")]}' for f in fields(RunRow)}
-WHOLE = {f.name for f in fields(RunRow) if str(f.type).startswith("int")}
-"""The columns of whole numbers."""
-LARGEST = 2**63 - 1
-"""The largest whole number that SQLite and Parquet have a place for."""
+_TYPED = {name: f'"{name}" {kind}' for name, kind in COLUMNS.items()}
 _TABLES = (
     "CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     f"CREATE TABLE runs ({', '.join(_TYPED.values())}, PRIMARY KEY (id))",
@@ -115,7 +50,7 @@ _TABLES = (
 
 
 class Store:
-    """The results of a sweep.  ``stopped`` says what ended the sweep early: ``"interrupted"``, or None."""
+    """The rows of an experiment.  ``stopped`` says what ended it early: ``"interrupted"``, or None."""
 
     stopped: str | None = None
 
@@ -149,8 +84,8 @@ class Store:
         return cls(folder, connection)
 
     @classmethod
-    def create(cls, folder: str | Path, suite: Suite, *, grow: bool = False) -> Store:
-        """The store in a folder, to write what comes of the suite; with ``grow`` there may be runs in it already."""
+    def create(cls, folder: str | Path, experiment: Experiment, *, grow: bool = False) -> Store:
+        """The store in a folder, to write what comes of it; with ``grow`` there may be runs in it already."""
         folder = Path(folder)
         path = folder / NAME
         with _speaking(path):
@@ -159,11 +94,9 @@ class Store:
             connection = _connect(path.absolute().as_uri())
             store = cls(folder, connection)
             known = _version(connection, path)
-            if known and not grow and (held := store.count()):
+            if known and (reason := store._refusal(experiment, grow)):
                 connection.close()
-                raise BadInput(
-                    f"{str(folder)!r} holds {held:,} runs already: resume (--resume), or choose another folder"
-                )
+                raise BadInput(f"{str(folder)!r} holds {reason} choose another folder")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             with store._transaction():
@@ -176,9 +109,18 @@ class Store:
                         connection.execute(f"ALTER TABLE runs ADD COLUMN {_TYPED[name]}")
                 if known < SCHEMA:
                     connection.execute(f"PRAGMA user_version = {SCHEMA}")
-                store._tell("suite", suite.as_json())
+                store._tell("kind", experiment.kind)
+                store._tell("suite", experiment.as_json())
                 store._tell("machine", json.dumps(_machines(store._told("machine"))))
             return store
+
+    def _refusal(self, experiment: Experiment, grow: bool) -> str | None:
+        """Why what is there does not go with the experiment."""
+        if self.kind != experiment.kind:
+            return f"the results of {self.kind!r}, not of {experiment.kind!r}:"
+        if not grow and (held := self.count()):
+            return f"{held:,} runs already: resume (--resume), or"
+        return None
 
     def close(self) -> None:
         """Let go of the database."""
@@ -193,9 +135,22 @@ class Store:
     # ------------------------------------------------------------------ reading
 
     @property
-    def suite(self) -> Suite:
-        """What was asked for, the last time."""
-        return Suite.from_json(self._told("suite") or "{}")
+    def kind(self) -> str:
+        """Which experiment it is: ``"sweep"``, ``"table1"`` or ``"hardness"``."""
+        return self._told("kind") or Suite.kind
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What was asked for, the last time, without the ids of the units."""
+        told: dict[str, Any] = json.loads(self._told("suite") or "{}")
+        told.pop("units", None)
+        return told
+
+    def unit_ids(self) -> list[str]:
+        """The units of the experiment, the last time, in its order."""
+        told = json.loads(self._told("suite") or "{}")
+        ids: list[str] = told.get("units") or [unit.id for unit in Suite(**told).units()]
+        return ids
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -203,17 +158,17 @@ class Store:
         told: dict[str, Any] = json.loads(self._told("machine") or "{}")
         return told
 
-    def rows(self) -> list[RunRow]:
-        """The runs of the suite so far, in the order of its units."""
+    def rows(self) -> list[Row]:
+        """The runs of the experiment so far, in the order of its units."""
         found = self.found()
-        return [found[unit.id] for unit in self.suite.units() if unit.id in found]
+        return [found[id] for id in self.unit_ids() if id in found]
 
-    def found(self) -> dict[str, RunRow]:
-        """All runs by id, also those that the suite no longer asks for."""
+    def found(self) -> dict[str, Row]:
+        """All runs by id, also those that are no longer asked for."""
         with _speaking(self.folder / NAME):
             columns = self._columns()
             rows = self._connection.execute(f"SELECT {', '.join(columns)} FROM runs").fetchall()
-        return {row[0]: RunRow(**dict(zip(columns, map(_whole, columns, row), strict=True))) for row in rows}
+        return {row[0]: Row(**dict(zip(columns, map(restored, columns, row), strict=True))) for row in rows}
 
     def _columns(self) -> list[str]:
         """The columns that there are: an older version of the tables has fewer."""
@@ -225,24 +180,20 @@ class Store:
         with _speaking(self.folder / NAME):
             return int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
 
-    def trace_path(self, row: RunRow) -> Path | None:
-        """Where the trace of a run is, where it has one."""
-        return None if row.trace is None else self.folder / "traces" / row.trace
-
     def export(self, path: str | Path) -> Path:
         """Write the runs to a file, ``.csv`` or ``.parquet`` (which needs the extra ``parquet``)."""
         check_export(path)
         path = Path(path)
         with _speaking(path):
-            _EXPORTS[path.suffix.lower()](path, self.rows())
+            write_rows(path, self.rows())
         return path
 
     # ------------------------------------------------------------------ writing
 
-    def add(self, row: RunRow) -> None:
+    def add(self, row: Row) -> None:
         """Write a run, over an earlier attempt at it where there was one; it is on the disk on return."""
         marks = ", ".join("?" * len(COLUMNS))
-        values = [_storable(value) for value in astuple(row)]
+        values = [storable(value) for value in astuple(row)]
         with _speaking(self.folder / NAME), self._transaction():
             self._connection.execute(f"INSERT OR REPLACE INTO runs ({', '.join(COLUMNS)}) VALUES ({marks})", values)
 
@@ -296,18 +247,6 @@ def lock(folder: Path) -> Iterator[None]:
         yield
     finally:
         connection.close()
-
-
-def _storable(value: Any) -> Any:
-    """The value as SQLite can hold it: numbers of 64 bits, and text in UTF-8."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode("utf-8")
-    return hex(value) if isinstance(value, int) and not -LARGEST <= value <= LARGEST else value
-
-
-def _whole(column: str, value: Any) -> Any:
-    """What :func:`_storable` was given."""
-    return int(value, 16) if isinstance(value, str) and column in WHOLE else value
 
 
 def _connect(uri: str) -> sqlite3.Connection:
@@ -385,48 +324,3 @@ def _machine() -> dict[str, Any]:
         "versions": versions,
         "start": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-# ------------------------------------------------------------------------------------------------- export
-
-
-def check_export(path: str | Path) -> None:
-    """BadInput where runs cannot be exported to a file of that name; it may be asked before there are any."""
-    kind = Path(path).suffix.lower()
-    if kind not in _EXPORTS:
-        raise BadInput(f"cannot export to {str(path)!r}: the name must end in {' or '.join(_EXPORTS)}")
-    if kind == ".parquet":
-        _pyarrow()
-    check_output(path)
-
-
-def _write_csv(path: Path, rows: list[RunRow]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows(astuple(row) for row in rows)
-
-
-def _write_parquet(path: Path, rows: list[RunRow]) -> None:
-    pyarrow, parquet = _pyarrow()
-    kinds = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
-    schema = {f.name: kinds[KINDS[str(f.type).removesuffix(" | None")]] for f in fields(RunRow)}
-    table = [{name: _storable(value) for name, value in asdict(row).items()} for row in rows]
-    for name in WHOLE:
-        if any(isinstance(row[name], str) for row in table):  # too large for a column of numbers
-            schema[name] = pyarrow.string()
-            for row, told in zip(table, rows, strict=True):
-                row[name] = None if row[name] is None else str(getattr(told, name))
-    parquet.write_table(pyarrow.Table.from_pylist(table, pyarrow.schema(list(schema.items()))), path)
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise BadInput("Parquet needs pyarrow: pip install 'tensorplan[parquet]', or export to .csv") from None
-    return pyarrow, parquet
-
-
-_EXPORTS = {".csv": _write_csv, ".parquet": _write_parquet}

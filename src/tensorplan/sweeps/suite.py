@@ -16,60 +16,37 @@ A problem or planner may have parameters, and a list among them stands for each 
 
 Problems and planners of your own are named as ``./mine.py:make_problem``, from the folder where the sweep is started.
 
-A :class:`Unit` is one planner on one instance with one seed.  Its id is a hash of all that determines what comes out:
-names, every parameter (those left at their defaults too), seed, episodes, budget; so a suite that grows finds again
-what is done.  The limits on time and memory are not part of it, nor is the version of the package.
+The units of a suite are :class:`tensorplan.sweeps.unit.PlannerUnit`, one planner on one instance with one seed each.
 """
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, fields
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
 from tensorplan.core.errors import BadInput, shown
-from tensorplan.core.specs import call, literal, number, suggestion, truth, whole
-from tensorplan.core.user_code import is_user_code
+from tensorplan.core.specs import literal, number, suggestion, truth, whole
 from tensorplan.loop import MAX_STEPS
-from tensorplan.planners import registry
-from tensorplan.planners.registry import make_planner
-from tensorplan.problems import catalog
+from tensorplan.sweeps.names import checked_planner, checked_problem, normal_planner, normal_problem, spell
+from tensorplan.sweeps.unit import Experiment, PlannerUnit
 
 LIMIT = 1_000_000
 """The largest number of units of a suite."""
 
 
 @dataclass(frozen=True)
-class Unit:
-    """One planner on one instance."""
-
-    problem: str
-    planner: str
-    seed: int
-    episodes: int = 1
-    budget: int | None = None
-    max_steps: int = MAX_STEPS
-    trace: bool = False
-
-    @cached_property
-    def id(self) -> str:
-        """SHA-256 of all that determines the result, as hexadecimal digits."""
-        content = asdict(self) | {"problem": _problem(self.problem), "planner": _planner(self.planner)}
-        return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class Suite:
+class Suite(Experiment):
     """What a sweep runs; names are normalised, so that one thing has one name."""
+
+    kind: ClassVar[str] = "sweep"
 
     problems: tuple[str, ...]
     planners: tuple[str, ...]
@@ -86,15 +63,14 @@ class Suite:
     timeout: float | None = None
     """Seconds that a unit may take."""
     memory: float | None = None
-    """MB (10^6 bytes) of resident memory that the process of a unit and those that it starts may have together, the 150
-    or so of Python included."""
+    """MB (10^6 bytes) of memory that it may have; see :class:`tensorplan.sweeps.unit.Experiment`."""
     retries: int = 0
     """How often a unit that failed is tried again."""
 
     def __post_init__(self) -> None:
         fix: dict[str, Any] = {
-            "problems": tuple(dict.fromkeys(map(_normal_problem, self.problems))),
-            "planners": tuple(dict.fromkeys(map(_normal_planner, self.planners))),
+            "problems": tuple(dict.fromkeys(map(normal_problem, self.problems))),
+            "planners": tuple(dict.fromkeys(map(normal_planner, self.planners))),
             "seeds": tuple(dict.fromkeys(whole("seeds", seed, 0) for seed in self.seeds)),
             "episodes": whole("episodes", self.episodes, 1),
             "budget": None if self.budget is None else whole("budget", self.budget, 0),
@@ -112,129 +88,43 @@ class Suite:
         if count > LIMIT:
             raise BadInput(f"seeds, problems and planners make {count:,} units; a suite has at most {LIMIT:,}")
 
-    def check_user_code(self) -> None:
-        """Raise where user code is named that cannot be loaded; a suite that was stored is read without it."""
+    def check(self) -> None:
+        """Raise BadInput if user code that is named cannot be loaded."""
         for problem in self.problems:
-            normal_problem(problem)
+            checked_problem(problem)
         for planner in self.planners:
-            normal_planner(planner)
+            checked_planner(planner)
 
     @classmethod
     def read(cls, path: str | Path) -> Suite:
         """The suite in a YAML file, or BadInput with the file, the line and what is wrong there."""
         return _File(Path(path)).suite()
 
-    def units(self) -> list[Unit]:
+    def units(self) -> list[PlannerUnit]:
         """All units, each once: problem by problem, planner by planner, seed by seed."""
         return list(self._units)
 
     @cached_property
-    def _units(self) -> tuple[Unit, ...]:
-        found: dict[str, Unit] = {}
+    def _units(self) -> tuple[PlannerUnit, ...]:
+        found: dict[str, PlannerUnit] = {}
         for problem, planner, seed in itertools.product(self.problems, self.planners, self.seeds):
-            unit = Unit(problem, planner, seed, self.episodes, self.budget, self.max_steps, self.trace)
+            unit = PlannerUnit(problem, planner, seed, self.episodes, self.budget, self.max_steps, self.trace)
             found.setdefault(unit.id, unit)
         return tuple(found.values())
 
-    def as_json(self) -> str:
-        """The suite as text."""
-        return json.dumps(asdict(self))
+    def asked(self) -> dict[str, Any]:
+        """The fields."""
+        return asdict(self)
 
-    @classmethod
-    def from_json(cls, text: str) -> Suite:
-        """The suite that the text stands for."""
-        return cls(**json.loads(text))
+    def as_json(self) -> str:
+        """The suite as text; its units follow from it."""
+        return json.dumps(self.asked())
 
 
 def _positive(name: str, value: Any) -> float:
     if number(name, value, 0.0) > 0:
         return float(value)
     raise BadInput(f"{name} must be positive, got {value!r}")
-
-
-# ------------------------------------------------------------------------------------------------- names
-
-
-def normal_problem(spec: str) -> str:
-    """The spec of a problem with its parameters in order; BadInput for a name or parameter that there is not."""
-    name, entry, params = catalog.find(spec)
-    _complete(name, entry.build, params)
-    return _normal(*catalog.take_apart(spec))
-
-
-def normal_planner(spec: str) -> str:
-    """The spec of a planner with its parameters in order; BadInput where the planner cannot be made."""
-    make_planner(spec)
-    return _normal(*registry.take_apart(spec))
-
-
-def _normal_problem(spec: str) -> str:
-    """:func:`normal_problem`, but user code is not loaded."""
-    parts = catalog.take_apart(spec)
-    return _normal(*parts) if is_user_code(parts[0]) else normal_problem(spec)
-
-
-def _normal_planner(spec: str) -> str:
-    """:func:`normal_planner`, but user code is not loaded."""
-    parts = registry.take_apart(spec)
-    return _normal(*parts) if is_user_code(parts[0]) else normal_planner(spec)
-
-
-def spell(value: Any) -> str:
-    """A parameter as it is written in a spec."""
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return str(_whole_if_equal(value))
-
-
-def _normal(name: str, size: str, params: Mapping[str, Any]) -> str:
-    head = f"{name}/{size}" if size else name
-    return ":".join([head, *(f"{key}={spell(params[key])}" for key in sorted(params))])
-
-
-def _whole_if_equal(value: Any) -> Any:
-    """500 for 500.0: they mean the same."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-@lru_cache(maxsize=10_000)
-def _problem(spec: str) -> dict[str, Any]:
-    """Everything that determines a problem but the seed that draws it, where the spec gives none.
-
-    Of user code that is its name and the parameters given: what the code does is not known here.
-    """
-    name, _, given = catalog.take_apart(spec)
-    if is_user_code(name):
-        return {"name": name, "parameters": {key: _whole_if_equal(value) for key, value in given.items()}}
-    name, entry, params = catalog.find(spec)
-    complete = _complete(name, entry.build, params)
-    if "seed" not in params:
-        complete.pop("seed", None)
-    return {"name": name, "parameters": complete}
-
-
-@lru_cache(maxsize=10_000)
-def _planner(spec: str) -> dict[str, Any]:
-    """Everything that determines a planner; of user code its name and the parameters given."""
-    name, _, given = registry.take_apart(spec)
-    if is_user_code(name):
-        return {"name": name, "parameters": {key: _whole_if_equal(value) for key, value in given.items()}}
-    name, build, options = registry.find(spec)
-    complete = _complete(name, build, options)
-    complete.pop("callback", None)
-    return {"name": name, "parameters": complete}
-
-
-def _complete(name: str, build: Callable[..., Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with the defaults of those not given, checked as :func:`tensorplan.core.specs.call` does."""
-
-    @wraps(build, updated=())
-    def given(**params: Any) -> dict[str, Any]:
-        return params
-
-    takes = inspect.signature(build).parameters
-    defaults = {key: p.default for key, p in takes.items() if p.kind is not p.VAR_KEYWORD}
-    return {key: _whole_if_equal(value) for key, value in (defaults | call(name, given, params)).items()}
 
 
 # ------------------------------------------------------------------------------------------------- the file
@@ -270,9 +160,9 @@ class _File:
                 raise self._error(key.start_mark, f"unknown key {key.value!r}; {suggestion(key.value, names)}")
             keys[key.value] = key
             if key.value == "problems":
-                given["problems"] = tuple(self._specs(node, normal_problem))
+                given["problems"] = tuple(self._specs(node, checked_problem))
             elif key.value == "planners":
-                given["planners"] = tuple(self._specs(node, normal_planner))
+                given["planners"] = tuple(self._specs(node, checked_planner))
             else:
                 given[key.value] = self._value(node)
         for name in ("problems", "planners", "seeds"):

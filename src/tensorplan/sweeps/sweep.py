@@ -9,15 +9,18 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import one_of
+from tensorplan.judge.row import Row
 from tensorplan.sweeps.engines import Engine, LocalEngine
-from tensorplan.sweeps.store import RunRow, Store, lock
-from tensorplan.sweeps.suite import Suite, Unit
+from tensorplan.sweeps.store import Store, lock
+from tensorplan.sweeps.unit import Experiment, Unit
 
 ENGINES = ("local", "ray")
 BREATH = 0.5
@@ -36,12 +39,12 @@ class Progress:
     """Units finished per second, by this process."""
     remaining: float | None
     """Seconds, at that rate; None before the first unit is finished."""
-    rows: Sequence[RunRow]
+    rows: Sequence[Row]
     """What there is so far, in the order of finishing; it goes on growing."""
 
 
 def sweep(
-    suite: Suite,
+    experiment: Experiment,
     out: str | Path,
     *,
     engine: str | Engine = "local",
@@ -50,7 +53,7 @@ def sweep(
     resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Store:
-    """Do all units of the suite and keep what came of them in the folder ``out``.
+    """Do all units of the experiment, a suite for instance, and keep what came of them in the folder ``out``.
 
     ``engine``: ``"local"``, processes of this machine, ``"ray"``, those of a Ray cluster, at ``address`` or started
     here, or an engine of your own.  ``workers``: how many units at a time; as many as processors where not given.
@@ -58,13 +61,13 @@ def sweep(
     every unit and twice a second.  Ctrl-C ends the sweep with what is finished, and ``stopped == "interrupted"``.
     """
     out = Path(out)
-    suite.check_user_code()
+    experiment.check()
     with lock(out):
-        store = Store.create(out, suite, grow=resume)
+        store = Store.create(out, experiment, grow=resume)
         try:
-            crew = _engine(engine, workers, address, suite)
+            crew = _engine(engine, workers, address, experiment)
             with closing(crew):
-                _Sweep(suite, store, crew, progress).run()
+                _Sweep(experiment, store, crew, progress).run()
         except KeyboardInterrupt:
             store.stopped = "interrupted"
         except BaseException:
@@ -73,30 +76,49 @@ def sweep(
         return store
 
 
-def _engine(engine: str | Engine, workers: int | None, address: str | None, suite: Suite) -> Engine:
+def collect(experiment: Experiment, out: str | Path | None, **options: Any) -> tuple[dict[str, Row], str | None]:
+    """The rows that are done by the ids of their units, and what stopped the experiment early, or None.
+
+    What the folder ``out`` holds is not done again; without one nothing is kept.  ``options`` are those of
+    :func:`sweep`.
+    """
+    place = TemporaryDirectory() if out is None else nullcontext(str(out))
+    with place as folder, sweep(experiment, folder, resume=True, **options) as store:
+        rows, stopped = store.rows(), store.stopped
+    failed = [row for row in rows if not row.done]
+    if failed and stopped is None:
+        first = f"{failed[0].planner} on {failed[0].problem}, seed {failed[0].seed}: {failed[0].error}"
+        stopped = f"{len(failed):,} of {len(rows):,} units failed, the first of them {first}"
+    return {row.id: row for row in rows if row.done}, stopped
+
+
+def _engine(engine: str | Engine, workers: int | None, address: str | None, limits: Experiment) -> Engine:
     if not isinstance(engine, str):
         return engine
     if one_of("engine", engine, ENGINES) == "local":
         if address is not None:
             raise BadInput(f"the address {address!r} is that of a Ray cluster, and the engine is 'local'")
-        return LocalEngine(workers, timeout=suite.timeout, memory=suite.memory)
+        return LocalEngine(workers, timeout=limits.timeout, memory=limits.memory)
     from tensorplan.sweeps.engine_ray import RayEngine
 
-    return RayEngine(workers, address=address, timeout=suite.timeout, memory=suite.memory)
+    return RayEngine(workers, address=address, timeout=limits.timeout, memory=limits.memory)
 
 
 class _Sweep:
     """A sweep under way."""
 
-    def __init__(self, suite: Suite, store: Store, engine: Engine, progress: Callable[[Progress], None] | None) -> None:
+    def __init__(
+        self, experiment: Experiment, store: Store, engine: Engine, progress: Callable[[Progress], None] | None
+    ) -> None:
         self.store, self.engine, self.progress = store, engine, progress
-        self.retries = suite.retries
-        units, found = suite.units(), store.found()
+        self.retries = experiment.retries
+        units, found = experiment.units(), store.found()
         self.total = len(units)
-        self.attempts = {unit.id: found[unit.id].attempts for unit in units if unit.id in found}
-        self.rows = [found[unit.id] for unit in units if unit.id in found and self._final(found[unit.id])]
+        ids = [unit.row.id for unit in units]
+        self.attempts = {id: found[id].attempts for id in ids if id in found}
+        self.rows = [found[id] for id in ids if id in found and self._final(found[id])]
         final = {row.id for row in self.rows}
-        self.todo = deque(unit for unit in units if unit.id not in final)
+        self.todo = deque(unit for unit, id in zip(units, ids, strict=True) if id not in final)
         self.failures = sum(not row.done for row in self.rows)
         self.before = len(self.rows)
         self.began = time.monotonic()
@@ -116,10 +138,10 @@ class _Sweep:
                 self._finish(unit, row)
             self._tell()
 
-    def _finish(self, unit: Unit, row: RunRow) -> None:
+    def _finish(self, unit: Unit, row: Row) -> None:
         """Write the row down; try again what may be."""
-        self.attempts[unit.id] = self.attempts.get(unit.id, 0) + 1
-        row = replace(row, attempts=self.attempts[unit.id])
+        self.attempts[row.id] = self.attempts.get(row.id, 0) + 1
+        row = replace(row, attempts=self.attempts[row.id])
         self.store.add(row)
         if self._final(row):
             self.rows.append(row)
@@ -127,7 +149,7 @@ class _Sweep:
         else:
             self.todo.append(unit)
 
-    def _final(self, row: RunRow) -> bool:
+    def _final(self, row: Row) -> bool:
         return row.done or row.attempts > self.retries
 
     def _tell(self) -> None:

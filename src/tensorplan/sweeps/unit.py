@@ -1,116 +1,119 @@
-"""One unit of work, done: the instance built, the episodes played, the row written."""
+"""What an experiment is made of: units of work, each of which leaves one row.
+
+A unit has an id, a hash of all that determines what comes out, so that an experiment that is resumed, or has grown,
+finds again what is done.  Limits on time and memory are not part of it, nor is the version of the package.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Protocol
 
-from tensorplan.core import Certificate, Planner, Problem
-from tensorplan.core.errors import LONGEST, NotRealizable, Refused, shortened
-from tensorplan.core.jsonable import plain
-from tensorplan.core.specs import options
-from tensorplan.judge.brackets import bracket, traces
-from tensorplan.loop import run
-from tensorplan.planners.registry import make_planner
-from tensorplan.problems.catalog import instance
-from tensorplan.problems.tables.solution import exact_solution
-from tensorplan.sweeps.store import RunRow
-from tensorplan.sweeps.suite import Unit
-
-
-class Facts(NamedTuple):
-    """A, d and H of an instance."""
-
-    actions: int | None = None
-    dimension: int | None = None
-    horizon: int | None = None
+from tensorplan.core.errors import LONGEST, shortened
+from tensorplan.judge.row import Row, traces
+from tensorplan.judge.runner import run_unit
+from tensorplan.loop import MAX_STEPS
+from tensorplan.sweeps.names import complete_planner, complete_problem
 
 
 class Result(NamedTuple):
     """What became of a unit: its row, and its trace as plain data where there is one."""
 
-    row: RunRow
+    row: Row
     trace: Any = None
 
 
-def failure(unit: Unit, status: str, error: str, facts: Facts) -> Result:
-    """A unit that did not get to its end."""
-    sentence = shortened(" ".join(error.split()), LONGEST)
-    return Result(RunRow(unit.id, unit.problem, unit.planner, unit.seed, status, sentence, **facts._asdict()))
+Built = Callable[[Row], None]
+"""Hears of an instance before the work on it begins: a row that knows the sizes, and nothing that was measured."""
 
 
-def play(unit: Unit, built: Callable[[Facts], None]) -> Result:
-    """Do it, in this process; ``built`` hears of the instance before the planner begins."""
-    problem = instance(unit.problem, unit.seed)
-    facts = Facts(problem.actions, problem.dimension, problem.horizon)
-    built(facts)
-    refuted: NotRealizable | None = None
-    try:
-        played = run(
-            problem,
-            _planner(unit),
-            unit.episodes,
-            unit.seed,
-            budget=unit.budget,
-            max_steps=unit.max_steps,
-        )
-    except NotRealizable as error:
-        if error.run is None:
-            raise
-        played, refuted = error.run, error
-    first = played.episodes[0]
-    reward = _mean([episode.total_reward for episode in played.episodes])
-    optimal, note = _optimal(problem, [episode.start for episode in played.episodes])
-    row = RunRow(
-        unit.id,
-        unit.problem,
-        unit.planner,
-        unit.seed,
-        "done",
-        None if refuted is None else " ".join(str(refuted).split()),
-        **facts._asdict(),
-        optimal=optimal,
-        total_reward=reward,
-        regret=None if optimal is None else optimal - reward,
-        steps=first.steps,
-        queries=first.total_queries,
-        worst_call=played.worst_call,
-        seconds=math.fsum(episode.seconds for episode in played.episodes),
-        trace=None if first.trace is None else f"{unit.id}.json",
-        unmetered=problem.unmetered,
-        note=note,
-        **_bracket(first.certificate),
-    )
-    if first.trace is None:
-        return Result(row)
-    about = {"problem": unit.problem, "planner": unit.planner, "seed": unit.seed}
-    return Result(row, {**about, "episodes": traces(played.episodes)})
+class Unit(Protocol):
+    """One thing to measure, in any process: it is sent there by pickle."""
+
+    @property
+    def row(self) -> Row:
+        """Its row before anything is known but the names; ``row.id`` is what it is found by."""
+
+    def run(self, built: Built) -> Result:
+        """Do it, in this process."""
 
 
-def _bracket(certificate: Certificate | None) -> dict[str, Any]:
-    """The columns of a certificate; SQLite knows neither lists nor infinite numbers."""
-    told = plain(bracket(certificate))
-    return {**told, "warnings": "; ".join(told.get("warnings", ())) or None}
+class Experiment:
+    """Units that belong together, and their limits."""
+
+    kind: ClassVar[str]
+    """A word that tells the stores of different experiments apart."""
+    timeout: float | None = None
+    """Seconds that a unit may take."""
+    memory: float | None = None
+    """MB (10^6 bytes) of resident memory that the process of a unit and those that it starts may have together, the 150
+    or so of Python included."""
+    retries: int = 2
+    """How often a unit that failed is tried again: its process may be lost through no fault of its own."""
+
+    def check(self) -> None:
+        """Raise BadInput if the units cannot be done here; asked before the first one."""
+
+    def units(self) -> Sequence[Unit]:
+        """All of them, each once."""
+        raise NotImplementedError
+
+    def asked(self) -> dict[str, Any]:
+        """What the experiment is, as plain data."""
+        raise NotImplementedError
+
+    def as_json(self) -> str:
+        """The experiment as text, with the ids of its units."""
+        return json.dumps({**self.asked(), "units": [unit.row.id for unit in self.units()]})
 
 
-def _planner(unit: Unit) -> Planner:
-    planner: Any = make_planner(unit.planner)
-    if unit.trace and "trace" in options(planner):
-        planner = dataclasses.replace(planner, trace=True)
-    configured: Planner = planner
-    return configured
+def content_id(content: Mapping[str, Any]) -> str:
+    """SHA-256 of plain data, as hexadecimal digits."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _optimal(problem: Problem, starts: Sequence[Any]) -> tuple[float | None, str | None]:
-    """The mean of v*, or why it is not known."""
-    try:
-        solution = exact_solution(problem)
-        return _mean([solution.value(start, 0) for start in starts]), None
-    except Refused as refusal:
-        return None, str(refusal)
+@dataclass(frozen=True)
+class PlannerUnit:
+    """One planner on one instance."""
+
+    problem: str
+    planner: str
+    seed: int
+    episodes: int = 1
+    budget: int | None = None
+    max_steps: int = MAX_STEPS
+    trace: bool = False
+
+    @cached_property
+    def id(self) -> str:
+        """Names, every parameter (those left at their defaults too), seed, episodes, budget."""
+        whole = {"problem": complete_problem(self.problem), "planner": complete_planner(self.planner)}
+        return content_id(asdict(self) | whole)
+
+    @property
+    def row(self) -> Row:
+        """Its row before anything is known."""
+        return Row(self.id, self.problem, self.planner, self.seed)
+
+    def run(self, built: Built) -> Result:
+        """Play the episodes."""
+        kept: list[Any] = []
+        row = run_unit(**asdict(self), id=self.id, built=built, played=lambda run: kept.extend(traces(run.episodes)))
+        if kept[0] is None:
+            return Result(row)
+        about = {"problem": self.problem, "planner": self.planner, "seed": self.seed}
+        return Result(replace(row, trace=f"{self.id}.json"), {**about, "episodes": kept})
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+def play(unit: Unit, built: Built) -> Result:
+    """What the processes of an engine do, unless told otherwise."""
+    return unit.run(built)
+
+
+def failure(row: Row, status: str, error: str) -> Result:
+    """A unit that did not get to its end, with what is known of it."""
+    return Result(replace(row, status=status, error=shortened(" ".join(error.split()), LONGEST)))

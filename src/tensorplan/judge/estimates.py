@@ -1,6 +1,6 @@
-"""Summaries of runs.
+"""Means over a handful of runs, with t intervals.
 
-:func:`student` is the usual description of a handful of runs, exact for normal data only: tables show it.  Verdicts
+:func:`student` is the usual description, exact for normal data only: tables show it.  Verdicts
 rest on :mod:`tensorplan.core.intervals` instead.
 """
 

@@ -1,0 +1,108 @@
+"""The one place that plays episodes in order to measure: a problem, a planner, a seed -> a row."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from tensorplan.core import Episode, Planner, Problem, Run
+from tensorplan.core.errors import NotRealizable, Refused
+from tensorplan.judge.loss import LossMeter
+from tensorplan.judge.row import Row, certificate_columns
+from tensorplan.loop import MAX_STEPS, run
+from tensorplan.planners.registry import as_planner
+from tensorplan.planners.tensorplan.trace import Trace
+from tensorplan.problems.catalog import as_problem
+from tensorplan.problems.tables.solution import exact_solution
+
+
+def run_unit(
+    problem: Problem | str,
+    planner: Planner | str,
+    seed: int,
+    *,
+    episodes: int = 1,
+    budget: int | None = None,
+    max_steps: int = MAX_STEPS,
+    trace: bool = False,
+    id: str = "",
+    built: Callable[[Row], None] | None = None,
+    played: Callable[[Run], None] | None = None,
+) -> Row:
+    """What comes of a planner on an instance; either may be given by its name.
+
+    A family of random problems, given by name, has one instance per seed.  ``trace`` makes planners that can keep a
+    trace do so.  ``built`` hears of the instance before the planner begins, a row without measurements, ``played`` of
+    the run.  A run that Ctrl-C cut short is no measurement: KeyboardInterrupt.
+    """
+    task, config = as_problem(problem, seed), _tracing(as_planner(planner), trace)
+    names = problem if isinstance(problem, str) else task.name, planner if isinstance(planner, str) else repr(planner)
+    row = Row(id, *names, seed, actions=task.actions, dimension=task.dimension, horizon=task.horizon)
+    if built is not None:
+        built(row)
+    meter = None if task.solution is None else LossMeter(config, task)
+    refuted: NotRealizable | None = None
+    try:
+        found = run(task, meter or config, episodes, seed, budget=budget, max_steps=max_steps)
+    except NotRealizable as error:
+        if error.run is None or not error.run.episodes:
+            raise
+        found, refuted = error.run, error
+    if found.interrupted or not found.episodes:
+        raise KeyboardInterrupt
+    if played is not None:
+        played(found)
+    said = None if refuted is None else " ".join(str(refuted).split())
+    return dataclasses.replace(row, status="done", error=said, **_measured(task, found, meter))
+
+
+def _tracing(planner: Any, trace: bool) -> Any:
+    """The planner, with a trace where it is wanted and the planner can keep one."""
+    if trace and dataclasses.is_dataclass(planner) and any(f.name == "trace" for f in dataclasses.fields(planner)):
+        return dataclasses.replace(planner, trace=True)  # type: ignore[type-var]
+    return planner
+
+
+def _measured(problem: Problem, played: Run, meter: LossMeter | None) -> dict[str, Any]:
+    """The columns that a run fills."""
+    episodes, first = played.episodes, played.episodes[0]
+    stopped = next((episode.stopped for episode in episodes if not episode.complete), "end")
+    reward = fmean(episode.total_reward for episode in episodes)
+    optimal, note = _optimal(problem, episodes)
+    return {
+        "optimal": optimal,
+        "total_reward": reward,
+        "regret": None if optimal is None else optimal - reward,
+        "loss": None if meter is None or stopped != "end" else float(np.mean(meter.losses)),
+        "steps": first.steps,
+        "queries": first.total_queries,
+        "worst_call": played.worst_call,
+        "stopped": stopped,
+        "seconds": math.fsum(episode.seconds for episode in episodes),
+        "unmetered": problem.unmetered,
+        "note": note,
+        **certificate_columns(first.certificate),
+        **_counts(first.trace),
+    }
+
+
+def _optimal(problem: Problem, episodes: Sequence[Episode]) -> tuple[float | None, str | None]:
+    """The mean of v*, or why it is not known; after the run, since an oracle may have found it."""
+    try:
+        solution = exact_solution(problem)
+        return fmean(solution.value(episode.start, 0) for episode in episodes), None
+    except Refused as refusal:
+        return None, str(refusal)
+
+
+def _counts(trace: Any) -> dict[str, Any]:
+    """How much TensorPlan worked, where its trace says so."""
+    if not isinstance(trace, Trace):
+        return {}
+    failures = sum(len(iteration.failures) for iteration in trace.iterations)
+    return {"failed_states": failures, "nodes": sum(iteration.nodes for iteration in trace.iterations)}

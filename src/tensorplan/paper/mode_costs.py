@@ -1,0 +1,56 @@
+"""What the modes of TensorPlan ask for on a problem of a given shape, to stand beside the paper's worst case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from tensorplan.judge.row import Row
+from tensorplan.judge.runner import run_unit
+from tensorplan.planners.printed.constants import Constants
+from tensorplan.planners.tensorplan.config import TensorPlan
+from tensorplan.problems.random.layered import layered
+
+STATES = 50
+"""Per stage, of the problem that is measured."""
+
+CASES = (
+    ("exact", "nothing random", 1, False),
+    ("certified", "random rewards", 1, True),
+    ("certified", "random steps and rewards", 3, True),
+)
+"""Mode, what is random, successors per pair, Bernoulli rewards."""
+
+
+def mode_costs(constants: Constants, seed: int = 0) -> list[Row]:
+    """One episode for each of :data:`CASES`, on random layered problems with the A, d, H, δ and B of the constants.
+
+    Rewards are so small that values up to B suffice.  Ctrl-C ends it with the cases that are finished.
+    """
+    rows: list[Row] = []
+    scale = min(1.0, 0.8 * constants.B / constants.H)
+    shape: dict[str, Any] = {
+        "states": STATES,
+        "horizon": constants.H,
+        "scale": scale,
+        "bound": constants.B,
+        "seed": seed,
+    }
+    with suppress(KeyboardInterrupt):
+        for mode, _, branching, noise in CASES:
+            problem = layered(constants.A, max(2, constants.d), branching=branching, noise=noise, **shape)
+            rows.append(run_unit(problem, TensorPlan(mode=mode, delta=constants.delta), seed))
+    return rows
+
+
+def case_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The rows as plain data, each with its case; ``loss`` is v*(s0) - the lower bound on the value of the policy."""
+    return [
+        {"mode": mode, "what": what, "queries": row.queries, "loss": _above(row.optimal, row.lower), "gap": row.gap}
+        for (mode, what, *_), row in zip(CASES, rows, strict=False)
+    ]
+
+
+def _above(optimal: float | None, lower: float | None) -> float | None:
+    return None if optimal is None or lower is None else optimal - lower
