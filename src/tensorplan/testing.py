@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorplan.core import END, Planner, Problem, Run, Vectorised
+from tensorplan.core import END, NORM_SLACK, Planner, Problem, Run, Vectorised
 from tensorplan.core.errors import BadInput, ProblemError
 from tensorplan.loop import run
 from tensorplan.problems.random.featurize import featurize
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-7
 """The error of <φ, θ*> and of Bellman's equation, relative to the value, that counts as rounding."""
 
-NORM_TOLERANCE = 1e-9
-"""The same for ‖θ*‖ <= B."""
-
 
 def check_problem(problem: Problem, *, episodes: int = 20, max_steps: int = 200, seed: int = 0) -> int:
     """The number of states visited in random episodes, after checking the contract of the problem there.
@@ -40,7 +37,7 @@ def check_problem(problem: Problem, *, episodes: int = 20, max_steps: int = 200,
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2)]
     world, twin = streams
     length = 0.0 if problem.theta is None else float(np.linalg.norm(problem.theta))
-    if not length <= problem.bound * (1 + NORM_TOLERANCE):
+    if not length <= problem.bound * (1 + NORM_SLACK):
         raise ProblemError(f"problem {problem.name!r}: ‖θ*‖ = {length:.12g} is above the bound B = {problem.bound:g}")
     visited = 0
     for _ in range(episodes):

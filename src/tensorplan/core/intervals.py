@@ -20,11 +20,9 @@ BETS = 0.95 * 2.0 ** -np.arange(14)
 CELLS = 4096
 """Most distinct values that a betting bound is computed from; more are rounded down, which keeps it valid."""
 
-PRECISION = 1e-6
-"""Relative width at which the bisection for a betting bound ends; the lower end is returned, which is valid."""
-
-NEGLIGIBLE = 1e-9
-"""The search for a betting bound gives up below this share of the mean and returns the trivial bound."""
+PRECISION, NEGLIGIBLE = 1e-6, 1e-9
+"""The search for a betting bound ends at this relative width, or, with the trivial bound, below this share of the mean;
+it returns the lower end, which is valid."""
 
 
 class Interval(NamedTuple):

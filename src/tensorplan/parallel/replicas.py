@@ -182,7 +182,11 @@ def draw(mdp: MDP, piece: Piece) -> Reply:
 
 
 class _Pool:
-    """Up to ``workers`` replicas, each drawing one piece at a time; subclasses start, call and end them."""
+    """Up to ``workers`` replicas, each drawing one piece at a time; subclasses start, call and end them.
+
+    ``_submit`` returns the handle of the pending reply, ``_ready`` waits for replies and returns their handles, and
+    ``_reply`` is the reply of such a handle, None if the replica died.
+    """
 
     def __init__(self, make: Callable[[], MDP], workers: int) -> None:
         self.make, self.workers = make, workers
@@ -230,17 +234,9 @@ class _Pool:
         self.idle = []
 
     def _start(self) -> Any: ...
-
-    def _submit(self, replica: Any, piece: Piece) -> Any:
-        """The handle of the pending reply."""
-
-    def _ready(self) -> list[Any]:
-        """Wait for replies; the handles of those that are there."""
-        raise NotImplementedError
-
-    def _reply(self, handle: Any) -> Reply | None:
-        """The reply of a handle that is ready; None if the replica died."""
-
+    def _submit(self, replica: Any, piece: Piece) -> Any: ...
+    def _ready(self) -> Any: ...
+    def _reply(self, handle: Any) -> Any: ...
     def _end(self, replica: Any) -> None: ...
 
 
@@ -255,16 +251,15 @@ class _Processes(_Pool):
             replica.pipe.send(piece)
         return replica.pipe
 
-    def _ready(self) -> list[Any]:
+    def _ready(self) -> Any:
         ready = set(connection.wait(list(self.busy)))
         return [pipe for pipe in self.busy if pipe in ready]
 
-    def _reply(self, handle: Any) -> Reply | None:
+    def _reply(self, handle: Any) -> Any:
         try:
-            reply: Reply = handle.recv()
+            return handle.recv()
         except (EOFError, OSError):
             return None
-        return reply
 
     def _end(self, replica: Child) -> None:
         replica.end()
@@ -297,16 +292,14 @@ class _Actors(_Pool):
     def _submit(self, replica: Any, piece: Piece) -> Any:
         return replica.draw.remote(piece)
 
-    def _ready(self) -> list[Any]:
-        ready, _ = self.ray.wait(list(self.busy), num_returns=1)
-        return list(ready)
+    def _ready(self) -> Any:
+        return self.ray.wait(list(self.busy), num_returns=1)[0]
 
-    def _reply(self, handle: Any) -> Reply | None:
+    def _reply(self, handle: Any) -> Any:
         try:
-            reply: Reply = self.ray.get(handle)
+            return self.ray.get(handle)
         except self.ray.exceptions.RayError:
             return None
-        return reply
 
     def _end(self, replica: Any) -> None:
         with suppress(self.ray.exceptions.RayError):
