@@ -41,6 +41,7 @@ def run(
     learn: bool = True,
     max_steps: int = MAX_STEPS,
     progress: Callable[[int, int, int], None] | None = None,
+    on_action: Callable[[int, State, int, int], None] | None = None,
 ) -> Run:
     """Episodes of the planner in the problem, metered; both may be given by name, as in ``run("hanoi/3", "uct")``.
 
@@ -49,7 +50,7 @@ def run(
     random streams, for the world, the simulator and the planner, made from (seed, episode); a random problem that is
     named without a seed is drawn by ``seed``.  With ``learn`` a :class:`tensorplan.core.Learner` keeps what it learned
     from episode to episode; without, episodes are independent.  ``progress(episode, steps, queries)`` is called after
-    every step.  When Ctrl-C, a spent budget or an error ends the run, what was done is kept, the episode under way
+    every step, ``on_action(episode, state, stage, action)`` before it.  When Ctrl-C, a spent budget or an error ends the run, what was done is kept, the episode under way
     included: in the result, or in the ``run`` attribute of the error.
 
     A policy may have a method ``observe(action, reward, node)``, which is told what the world did.  Where a problem is
@@ -69,9 +70,12 @@ def run(
 
     for number in range(episodes):
         recording = _Recording(problem, max_steps)
-        step = None if progress is None else partial(progress, number)
+        if progress is not None:
+            recording.progress = partial(progress, number)
+        if on_action is not None:
+            recording.on_action = partial(on_action, number)
         try:
-            recording.play(actor, Streams.of(seed, number), step, access=access, budget=budget, cache=cache)
+            recording.play(actor, Streams.of(seed, number), access=access, budget=budget, cache=cache)
         except KeyboardInterrupt:
             recording.stopped = "interrupted"
         except Exception as error:
@@ -194,6 +198,8 @@ class _Recording:
 
     def __init__(self, problem: Problem, max_steps: int) -> None:
         self.problem, self.max_steps = problem, max_steps
+        self.progress: Callable[[int, int], None] | None = None
+        self.on_action: Callable[[State, int, int], None] | None = None
         self.driver: Driver | None = None
         self.certificate: Certificate | None = None
         self.actions: list[int] = []
@@ -206,29 +212,29 @@ class _Recording:
     def refutation(self) -> NotRealizable | None:
         return None if self.driver is None else self.driver.refutation
 
-    def play(
-        self, planner: Planner, streams: Streams, progress: Callable[[int, int], None] | None, **options: Any
-    ) -> None:
+    def play(self, planner: Planner, streams: Streams, **options: Any) -> None:
         """Draw the start state, plan there, and act until the end."""
         self.start = draw_start(self.problem, streams.world)
         self.driver = Driver(self.problem, planner, self.start, streams, **options)
         try:
             self.driver.begin()
-            while not self._step(self.driver, streams.world, progress):
+            while not self._step(self.driver, streams.world):
                 pass
         except BudgetSpent:
             self.stopped = "budget"
 
-    def _step(self, driver: Driver, world: np.random.Generator, progress: Callable[[int, int], None] | None) -> bool:
+    def _step(self, driver: Driver, world: np.random.Generator) -> bool:
         """Take one action in the world; whether it was the last one."""
         action = driver.act()
         self.queries.append(driver.charge())
+        if self.on_action is not None:
+            self.on_action(driver.state, driver.stage, action)
         reward, following = draw(self.problem, driver.state, driver.stage, action, world)
         driver.witness(action, reward, following)
         self.actions.append(action)
         self.rewards.append(reward)
-        if progress is not None:
-            progress(len(self.actions), driver.access.spent)
+        if self.progress is not None:
+            self.progress(len(self.actions), driver.access.spent)
         driver.arrive(self.problem.arrive(following, driver.stage))
         driver.observe(action, reward)
         if driver.node is END:

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.judge import runner as module
+from tensorplan.judge import runner
+from tensorplan.problems import catalog
 
 
 def test_all_planners_meet_the_same_instances():
@@ -32,7 +33,7 @@ def test_ctrl_c_keeps_the_rows_before_it(monkeypatch):
             return tp.Run("p", "q", 0, (tp.Episode(0, (), (), (), "interrupted", 0.0),))
         return tp.run(*args, **kwargs)
 
-    monkeypatch.setattr(module, "run", interrupted)
+    monkeypatch.setattr(runner, "run", interrupted)
     result = tp.compare("hanoi/2", ["oracle", "random"], seeds=3)
     assert result.stopped == "interrupted"
     assert len(result.rows) == 3
@@ -56,7 +57,7 @@ def test_rows_without_regret_say_why_once(monkeypatch):
     def instance(name, seed):
         return tp.Problem(Long(), lambda state, stage: np.ones(1), bound=1.0, name=name)
 
-    monkeypatch.setattr(module, "instance", instance)
+    monkeypatch.setattr(catalog, "instance", instance)
     result = tp.compare("long", ["random", "uct:simulations=2"], seeds=2)
     assert [row.regret for row in result.rows] == [None] * 4
     assert [row.unmetered for row in result.rows] == [20_000] * 4
@@ -86,7 +87,7 @@ def test_problems_and_planners_as_objects():
 
 
 def test_what_is_neither_a_name_nor_the_thing_itself():
-    with pytest.raises(tp.BadInput, match="expected a problem or the name of one, such as 'hanoi/6', got 3"):
+    with pytest.raises(tp.BadInput, match="expected a problem, or the name of one such as 'hanoi/3', got 3"):
         tp.compare(3, ["random"])
-    with pytest.raises(tp.BadInput, match="expected a planner or the spec of one, such as 'uct:simulations=500', got"):
+    with pytest.raises(tp.BadInput, match="expected a planner, or the name of one such as 'uct', got .*a class: make an instance"):
         tp.compare("hanoi/3", [tp.UCT])

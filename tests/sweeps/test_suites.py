@@ -165,7 +165,7 @@ def test_user_code_is_named_in_a_suite(read, tmp_path, monkeypatch):
     ids = [unit.id for unit in suite.units()]
     assert len(set(ids)) == 4
     (tmp_path / "ours.py").unlink()  # what was stored is read without the code
-    again = Suite.from_json(suite.as_json())
+    again = Suite(**json.loads(suite.as_json()))
     assert (again, [unit.id for unit in again.units()]) == (suite, ids)
     with pytest.raises(BadInput, match=r"^cannot read './ours.py': No such file or directory$"):
         again.check()

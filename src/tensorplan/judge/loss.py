@@ -6,56 +6,23 @@ chance of rewards and steps is not in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections import defaultdict
 
-import numpy as np
-
-from tensorplan.core import Learner, Node, Planner, Policy, Problem
-from tensorplan.core.errors import NotRealizable
+from tensorplan.core import Problem, State
 
 
 class LossMeter:
-    """A planner, with its memory, that also adds up the losses of its actions; it acts as it would without."""
+    """Adds up the losses of the actions in each episode; ``run`` calls it, as ``on_action``, before every step."""
 
-    def __init__(self, planner: Planner, problem: Problem) -> None:
-        self.planner = planner.session() if isinstance(planner, Learner) else planner
+    def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.access = getattr(planner, "access", "local")
-        self.losses: list[float] = []
-        """One for each episode."""
+        self.losses: defaultdict[int, float] = defaultdict(float)
+        """By episode."""
+        self._steps: defaultdict[int, int] = defaultdict(int)
 
-    def __repr__(self) -> str:
-        return repr(self.planner)
-
-    def begin(self, access: Any, rng: np.random.Generator) -> Policy:
-        """Start an episode."""
-        try:
-            policy = self.planner.begin(access, rng)
-        except NotRealizable as refutation:
-            refutation.policy = self._metered(refutation.policy)
-            raise
-        return self._metered(policy)
-
-    def _metered(self, policy: Policy) -> Policy:
-        self.losses.append(0.0)
-        return _MeteredPolicy(policy, self)
-
-
-@dataclass
-class _MeteredPolicy:
-    policy: Policy
-    meter: LossMeter
-    weight: float = 1.0
-
-    def act(self, node: Node) -> int:
-        action = self.policy.act(node)
-        problem = self.meter.problem
-        best = problem.optimal_value(node.key, node.stage)
-        loss = best - problem.optimal_action_value(node.key, action, node.stage)
-        self.meter.losses[-1] += float(self.weight * loss)
-        self.weight *= problem.discount
-        return action
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.policy, name)
+    def __call__(self, episode: int, state: State, stage: int, action: int) -> None:
+        """Add the loss of one action."""
+        problem = self.problem
+        loss = problem.optimal_value(state, stage) - problem.optimal_action_value(state, action, stage)
+        self.losses[episode] += float(problem.discount ** self._steps[episode] * loss)
+        self._steps[episode] += 1

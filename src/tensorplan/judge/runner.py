@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from tensorplan.core import Episode, Planner, Problem, Run
 from tensorplan.core.errors import NotRealizable, Refused
 from tensorplan.judge.loss import LossMeter
@@ -45,10 +43,10 @@ def run_unit(
     row = Row(id, *names, seed, actions=task.actions, dimension=task.dimension, horizon=task.horizon)
     if built is not None:
         built(row)
-    meter = None if task.solution is None else LossMeter(config, task)
+    meter = None if task.solution is None else LossMeter(task)
     refuted: NotRealizable | None = None
     try:
-        found = run(task, meter or config, episodes, seed, budget=budget, max_steps=max_steps)
+        found = run(task, config, episodes, seed, budget=budget, max_steps=max_steps, on_action=meter)
     except NotRealizable as error:
         if error.run is None or not error.run.episodes:
             raise
@@ -78,7 +76,7 @@ def _measured(problem: Problem, played: Run, meter: LossMeter | None) -> dict[st
         "optimal": optimal,
         "total_reward": reward,
         "regret": None if optimal is None else optimal - reward,
-        "loss": None if meter is None or stopped != "end" else float(np.mean(meter.losses)),
+        "loss": None if meter is None or stopped != "end" else fmean(meter.losses.values()),
         "steps": first.steps,
         "queries": first.total_queries,
         "worst_call": played.worst_call,
