@@ -138,7 +138,7 @@ class _Run:
     ) -> None:
         from tensorplan.access import LocalAccess
         from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
-        from tensorplan.planners.tensorplan.config import TensorPlan
+        from tensorplan.planners.tensorplan.planner import TensorPlan
 
         def tell(iteration: Any) -> bool:
             if progress is not None:

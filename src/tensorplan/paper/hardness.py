@@ -16,7 +16,7 @@ from tensorplan.game import STRATEGIES, Cost, cost
 from tensorplan.loop import run
 from tensorplan.paper.growth import slope
 from tensorplan.planners.baselines.uct import UCT
-from tensorplan.planners.tensorplan.config import TensorPlan
+from tensorplan.planners.tensorplan.planner import TensorPlan
 from tensorplan.problems.catalog import make
 
 ROUNDS = 9

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tensorplan.core import Problem
 from tensorplan.loop import run
 from tensorplan.planners.printed.constants import Constants
-from tensorplan.planners.tensorplan.config import TensorPlan
+from tensorplan.planners.tensorplan.planner import TensorPlan
 from tensorplan.problems.random.layered import layered
 
 STATES = 50

@@ -15,9 +15,10 @@ from scipy import stats
 import tensorplan as tp
 from tensorplan.optimism import solve
 from tensorplan.planners.bilin_ucb import hypotheses as bilin_program
-from tensorplan.planners.bilin_ucb.config import BiLinUCB
+from tensorplan.planners.bilin_ucb.planner import BiLinUCB
 from tensorplan.planners.bilin_ucb.constants import bilin_constants, critical_gain
 from tensorplan.planners.bilin_ucb.hypotheses import Hypotheses, Rollouts
+from tensorplan.planners.bilin_ucb.planning import slab_radii, slab_width
 from tensorplan.planners.evidence.place import Place
 from tensorplan.testing import check_planner
 
@@ -117,18 +118,18 @@ def test_the_radii_hold_and_are_not_generous():
     task = tp.featurize(mdp, 2, kind="vq")
     ratios = []
     for seed in range(200):
-        access, policy = plan(task, BiLinUCB(delta=0.2), seed)
+        access = everywhere(task, seed)
         rollouts = Rollouts(access)
         rollouts.extend(task.theta, 64, lambda n: None)
         off = abs(float(rollouts.means[0] @ np.concatenate([[1.0], task.theta])))
-        ratios.append(off / policy._radii(64, 0.05)[0])
+        ratios.append(off / slab_radii(access, 64, 0.05)[0])
     assert sum(ratio > 1 for ratio in ratios) < too_many(200)
     assert sum(ratio > 0.25 for ratio in ratios) > too_many(200)
     # the range of R + v*(S') at stage h is 1 + (H - h - 1), whatever is declared about rewards
     task = small(0, branching=3, horizon=3)
-    assert [plan(task)[1]._width(h) for h in range(3)] == [3.0, 2.0, 1.0]
+    assert [slab_width(everywhere(task), h) for h in range(3)] == [3.0, 2.0, 1.0]
     task = small(0, noise=True, horizon=3)
-    assert [plan(task)[1]._width(h) for h in range(3)] == [1.0, 1.0, 1.0]
+    assert [slab_width(everywhere(task), h) for h in range(3)] == [1.0, 1.0, 1.0]
 
 
 # ------------------------------------------------------------------------------------------------- data

@@ -38,8 +38,8 @@ def planning(problem, seed=0, **options):
     """The certified mode before it has asked anything, at the start of an episode."""
     config, access = tp.TensorPlan(**options), local(problem, seed=seed)
     ledger = Ledger(certified.failure_probability(config, access))
-    memory = certified.Memory(config, access, ledger)
-    plan = certified.Planning(config, access, memory, np.random.default_rng(0))
+    memory = certified.CertifiedMemory(config, access, ledger)
+    plan = certified.CertifiedPlanning(config, access, memory, np.random.default_rng(0))
     plan.root = plan.table.at(access.root)
     return plan
 
@@ -686,9 +686,9 @@ def test_bounds_that_cross_by_rounding_alone_are_no_contradiction():
     plan = planning(tp.make("layered-stochastic/2x3", seed=3), delta=0.5)
     for excess, status in ((1e-13, "closed"), (1e-6, "refuted")):
         plan.plan()
-        plan.lower = plan.upper + excess
+        plan.bounds.lower = plan.bounds.upper + excess
         assert plan._close() == status
-        assert plan._certificate(status).lower <= plan._certificate(status).upper
+        assert plan._bracket(status).lower <= plan._bracket(status).upper
 
 
 def test_a_ball_that_is_too_small_is_refuted_with_a_radius_that_would_do():
