@@ -92,11 +92,8 @@ class CertifiedBilinPlanning(BilinPlanning):
         self.known: tuple[Array, Certificate] | None = None
         """What an earlier episode has settled for this start state."""
         self.upper, self.lower = min(self.high, access.bound), self.low
-        delta = config.accuracy(access)
-        if self.certain:  # (C) and ℓ may be off by the tolerance, at each step
-            self.zeta, self.goal = 0.0, 2 * self.hypotheses.horizon * self.hypotheses.loose
-        else:
-            self.zeta, self.goal = delta / (2 * (self.high - self.low)), delta / 2
+        self.zeta, self.goal = 0.0, 2 * self.hypotheses.horizon * self.hypotheses.loose
+        """Where nothing is random, (C) and ℓ may be off by the tolerance, at each step."""
         self.queries = Queries(access, config.budget, 1.0, memory.experience)
         self.player = EpisodePlayer(self.queries, self.hypotheses.horizon, rng)
         self.unfit: str | None = None
@@ -109,6 +106,9 @@ class CertifiedBilinPlanning(BilinPlanning):
         return super().choose(node) if self.rival is None else self.player.choose(self.rival, node)
 
     def _begin(self) -> None:
+        delta = self.config.accuracy(self.access)
+        if not self.certain:
+            self.zeta, self.goal = delta / (2 * (self.high - self.low)), delta / 2
         self.known = self.memory.settled.get(self.access.root.key)
         self.hypotheses.sol.aim(self.access.root.phi_v)
 
