@@ -9,7 +9,7 @@ acts: it is never worse than random.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,6 +143,17 @@ class PathStep(NamedTuple):
     """The next node, or END."""
 
 
+def path_allowance(queries: Queries, steps: int, checks: int, *, doubted: bool, hopeless: bool) -> int:
+    """Queries that an attack may take where nothing is random, and so many answers are asked again after it.
+
+    ``hopeless``: features are of no use, so that the attack is the only way to find a good path.
+    """
+    spent = queries.spent
+    usual = min(ATTACK * spent, SCRUTINISED * spent - checks)
+    allowance = max(1.0, DOUBTED * spent if doubted else usual)
+    return int(max(allowance, ROUNDS * steps) if hopeless or not queries.experience.paid else allowance)
+
+
 def find_path(queries: Queries, steps: int, rng: np.random.Generator, end: float, upper: float) -> list[PathStep]:
     """The best path by all that was seen, after exploring up to ``end`` queries, where nothing is random."""
     Explorer(queries, steps, rng, upper).explore(end)
@@ -160,19 +171,19 @@ def find_path(queries: Queries, steps: int, rng: np.random.Generator, end: float
 
 def recheck(access: Access, path: Sequence[PathStep], share: float, rng: np.random.Generator) -> None:
     """Ask some of the answers along a path again; one that has changed is an error."""
-    again, times = to_recheck(access, len(path), share, rng)
-    for step in (path[i] for i in again for _ in range(times)):
-        compare(step, *access.recheck(step.node, step.action))
+    for i, times in to_recheck(access, len(path), share, rng):
+        for _ in range(times):
+            compare(path[i], *access.recheck(path[i].node, path[i].action))
 
 
-def to_recheck(access: Access, length: int, share: float, rng: np.random.Generator) -> tuple[list[int], int]:
+def to_recheck(access: Access, length: int, share: float, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
     """Which answers along a path to ask again, past any cache, and how often each.
 
     A share of them, once; where the simulator has drawn random numbers, all of them, several times.
     """
     count = length if access.drew else math.ceil(share * length)
-    again = sorted(rng.choice(length, size=count, replace=False).tolist()) if count else []
-    return again, SCRUTINY if access.drew else 1
+    for i in sorted(rng.choice(length, size=count, replace=False).tolist()) if count else []:
+        yield i, SCRUTINY if access.drew else 1
 
 
 def compare(step: PathStep, reward: float, node: Any) -> None:

@@ -19,16 +19,13 @@ from tensorplan.core.errors import Refused
 from tensorplan.core.specs import undiscounted
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.evidence.challenge import (
-    ATTACK,
-    DOUBTED,
     RECHECKED,
-    ROUNDS,
-    SCRUTINISED,
     PathStep,
     compare,
     doubts,
     find_path,
     inconclusive,
+    path_allowance,
     recheck,
 )
 from tensorplan.planners.evidence.claims import assumption, unfit_by_table
@@ -184,14 +181,12 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
 
     def _challenged(self, status: str) -> str:
         """The status after an attempt to refute the bracket, and after some answers were asked again."""
-        spent, rechecks = self.queries.spent, math.ceil(RECHECKED * len(self.path))
-        doubted = bool(doubts(self.access, self.queries.experience))
-        usual = min(ATTACK * spent, SCRUTINISED * spent - rechecks)
-        allowance = max(1.0, DOUBTED * spent if doubted else usual)
         assert self.access.horizon is not None
-        if self.memory.refuted or not self.queries.experience.paid:
-            allowance = max(allowance, ROUNDS * self.access.horizon)
-        end = spent + min(int(allowance), self.queries.room)
+        doubted, checks = bool(doubts(self.access, self.queries.experience)), math.ceil(RECHECKED * len(self.path))
+        allowance = path_allowance(
+            self.queries, self.access.horizon, checks, doubted=doubted, hopeless=self.memory.refuted
+        )
+        end = self.queries.spent + min(allowance, self.queries.room)
         self._keep(find_path(self.queries, self.access.horizon, self.rng, end, self.upper))
         recheck(self.access, self.path, RECHECKED, self.rng)
         if self.lower - self.upper > CLOSED * self.scale or unfit_by_table(self.access, 0.0, "q"):

@@ -22,16 +22,7 @@ from tensorplan.core import Access, Certificate, Node, Outcome
 from tensorplan.core.errors import BudgetSpent, NotRealizable, Refused
 from tensorplan.optimism import Solution
 from tensorplan.planners.anytime import Planning
-from tensorplan.planners.evidence.challenge import (
-    ATTACK,
-    DOUBTED,
-    ROUNDS,
-    SCRUTINISED,
-    Explorer,
-    doubts,
-    inconclusive,
-    to_recheck,
-)
+from tensorplan.planners.evidence.challenge import ATTACK, Explorer, doubts, inconclusive, path_allowance, to_recheck
 from tensorplan.planners.evidence.claims import assumption, table_refutation, unfit_by_table
 from tensorplan.planners.tensorplan.config import Config
 from tensorplan.planners.tensorplan.facts import ExactMemory, Fact, FactFinder, Rollout
@@ -113,7 +104,9 @@ class ExactPlanning(Planning[ExactPolicy]):
             before = self._progress()
             found = self._optimum()
             if found is None:
-                return "stopped" if self.watch.stopped else self._exhausted()
+                if self.watch.stopped:
+                    return "stopped"
+                return "refuted" if self.empty else "limit"
             if self._refuted_by_return():
                 self._record_return()
                 continue
@@ -164,10 +157,6 @@ class ExactPlanning(Planning[ExactPolicy]):
             self.upper = self.high  # bounds without the larger η are not to be relied on
             self.sol.eta += FORGIVEN * (1 + self.access.bound)
             self.sol.aim(self.root.phi)
-
-    def _exhausted(self) -> str:
-        """No θ is left, or none can be found."""
-        return "refuted" if self.empty else "limit"
 
     def _roll_out(self) -> Rollout:
         """A rollout of θ; be it cut short, it is a lower bound."""
@@ -274,7 +263,9 @@ class ExactPlanning(Planning[ExactPolicy]):
         self.challenged = True
         self.queries.kept_back = 0.0
         before, steps = self._progress(), self.access.horizon or DEPTH
-        allowance = self._allowance(hopeless, steps)
+        doubted = bool(doubts(self.access, self.experience)) or self.lower == self.low
+        checks = math.ceil(self.config.recheck * len(self.best.steps))
+        allowance = path_allowance(self.queries, steps, checks, doubted=doubted, hopeless=hopeless)
         self.curtailed = allowance > self.queries.room
         end = self.queries.spent + min(allowance, self.queries.room)
         Explorer(self.queries, steps, self.rng, self.upper).explore(end, self._observed)
@@ -284,16 +275,6 @@ class ExactPlanning(Planning[ExactPolicy]):
         finally:
             self._keep(rollout)
         return self._progress() != before
-
-    def _allowance(self, hopeless: bool, steps: int) -> int:
-        """Queries that an attack may take."""
-        spent = self.queries.spent
-        doubted = bool(doubts(self.access, self.experience)) or self.lower == self.low
-        usual = min(ATTACK * spent, SCRUTINISED * spent - math.ceil(self.config.recheck * len(self.best.steps)))
-        allowance = max(1.0, DOUBTED * spent if doubted else usual)
-        if hopeless or not self.experience.paid:
-            allowance = max(allowance, ROUNDS * steps)
-        return int(allowance)
 
     def _observed(self, node: Node, action: int, reward: float, following: Any) -> None:
         """A step of an exploring episode."""
@@ -347,8 +328,8 @@ class ExactPlanning(Planning[ExactPolicy]):
     def _recheck(self) -> str:
         """Ask some of the answers along the path again; one that has changed is an error."""
         steps = self.best.steps
-        again, times = to_recheck(self.access, len(steps), self.config.recheck, self.rng)
-        for count, i in enumerate(again):
+        again = to_recheck(self.access, len(steps), self.config.recheck, self.rng)
+        for count, (i, times) in enumerate(again):
             if steps[i][0].node is None:  # only an earlier episode was here: walk as many steps as are left to check
                 self.facts.walk(steps[: count + 1])
                 continue
