@@ -28,10 +28,10 @@ _WHERE = {
     "tensorplan.planners.baselines.uct": "UCT",
     "tensorplan.planners.linear_q.ocp": "OCP",
     "tensorplan.planners.linear_q.span": "SpanPlanner",
-    "tensorplan.planners.bilin_ucb.config": "BiLinUCB",
+    "tensorplan.planners.bilin_ucb.planner": "BiLinUCB",
     "tensorplan.planners.baselines.confident_lspi": "ConfidentLSPI",
     "tensorplan.planners.baselines.root_search": "RootSearch",
-    "tensorplan.planners.tensorplan.config": "TensorPlan",
+    "tensorplan.planners.tensorplan.planner": "PaperTensorPlan TensorPlan",
     "tensorplan.planners.linear_q.tensorplan_q": "TensorPlanQ",
     "tensorplan.planners.printed.constants": "Constants constants",
     "tensorplan.planners.tensorplan.trace": "Iteration Trace",
@@ -114,14 +114,15 @@ if TYPE_CHECKING:
     from tensorplan.planners.baselines.root_search import RootSearch as RootSearch
     from tensorplan.planners.baselines.sparse_sampling import SparseSampling as SparseSampling
     from tensorplan.planners.baselines.uct import UCT as UCT
-    from tensorplan.planners.bilin_ucb.config import BiLinUCB as BiLinUCB
+    from tensorplan.planners.bilin_ucb.planner import BiLinUCB as BiLinUCB
     from tensorplan.planners.linear_q.ocp import OCP as OCP
     from tensorplan.planners.linear_q.span import SpanPlanner as SpanPlanner
     from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ as TensorPlanQ
     from tensorplan.planners.printed.constants import Constants as Constants
     from tensorplan.planners.printed.constants import constants as constants
     from tensorplan.planners.registry import make_planner as make_planner
-    from tensorplan.planners.tensorplan.config import TensorPlan as TensorPlan
+    from tensorplan.planners.tensorplan.planner import PaperTensorPlan as PaperTensorPlan
+    from tensorplan.planners.tensorplan.planner import TensorPlan as TensorPlan
     from tensorplan.planners.tensorplan.trace import Iteration as Iteration
     from tensorplan.planners.tensorplan.trace import Trace as Trace
     from tensorplan.problems.catalog import make as make

@@ -18,7 +18,7 @@ from tensorplan.game.reduction import GameMDP, Reduction, output_of
 from tensorplan.planners.baselines.random import RandomPlanner
 from tensorplan.planners.baselines.uct import UCT
 from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
-from tensorplan.planners.tensorplan.config import TensorPlan
+from tensorplan.planners.tensorplan.planner import TensorPlan
 from tensorplan.problems.hard.hypercube import is_secret
 from tensorplan.problems.hard.mdp import HardMDP, hard
 from tensorplan.problems.hard.tree import HardTree

@@ -89,5 +89,7 @@ def test_problems_and_planners_as_objects():
 def test_what_is_neither_a_name_nor_the_thing_itself():
     with pytest.raises(tp.BadInput, match="expected a problem, or the name of one such as 'hanoi/3', got 3"):
         tp.compare(3, ["random"])
-    with pytest.raises(tp.BadInput, match="expected a planner, or the name of one such as 'uct', got .*a class: make an instance"):
+    with pytest.raises(
+        tp.BadInput, match="expected a planner, or the name of one such as 'uct', got .*a class: make an instance"
+    ):
         tp.compare("hanoi/3", [tp.UCT])

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tensorplan.bridges.replanning import Position, Replanner
 from tensorplan.core import END, Array, Certificate, Features, Planner, Problem, State
 from tensorplan.core.errors import BadInput, NotRealizable
-from tensorplan.planners.tensorplan.config import TensorPlan
+from tensorplan.planners.tensorplan.planner import TensorPlan
 
 try:
     from skdecide import DiscreteDistribution, EnumerableSpace, Solver, StatelessSimulatorDomain

@@ -508,7 +508,7 @@ def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json
     from tensorplan.core.errors import NotRealizable
     from tensorplan.judge.row import traces
     from tensorplan.loop import run
-    from tensorplan.planners.tensorplan.config import TensorPlan
+    from tensorplan.planners.tensorplan.planner import TensorPlan
     from tensorplan.problems.catalog import instance
     from tensorplan.report.trace_page import write_trace_page
 
@@ -651,7 +651,7 @@ def _say_why(notes: Sequence[str]) -> None:
 
 def _proves(config: Any) -> bool:
     """Whether a planner may give proofs."""
-    from tensorplan.planners.tensorplan.config import TensorPlan
+    from tensorplan.planners.tensorplan.planner import TensorPlan
 
     return isinstance(config, TensorPlan) and config.mode != "paper"
 

@@ -23,7 +23,7 @@ from tensorplan.core.errors import NotRealizable
 from tensorplan.diagnose.guarantee import rounded_down
 from tensorplan.loop import Driver, Streams
 from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
-from tensorplan.planners.tensorplan.config import TensorPlan
+from tensorplan.planners.tensorplan.planner import TensorPlan
 from tensorplan.planners.tensorplan.refute import CLOSE
 from tensorplan.planners.tensorplan.trace import Iteration
 from tensorplan.problems.simulate import draw_start

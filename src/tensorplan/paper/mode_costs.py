@@ -9,7 +9,7 @@ from typing import Any
 from tensorplan.judge.row import Row
 from tensorplan.judge.runner import run_unit
 from tensorplan.planners.printed.constants import Constants
-from tensorplan.planners.tensorplan.config import TensorPlan
+from tensorplan.planners.tensorplan.planner import TensorPlan
 from tensorplan.problems.random.layered import layered
 
 STATES = 50

@@ -15,15 +15,16 @@ from tensorplan.planners.baselines.random import RandomPlanner
 from tensorplan.planners.baselines.root_search import RootSearch
 from tensorplan.planners.baselines.sparse_sampling import SparseSampling
 from tensorplan.planners.baselines.uct import UCT
-from tensorplan.planners.bilin_ucb.config import BiLinUCB
+from tensorplan.planners.bilin_ucb.planner import BiLinUCB
 from tensorplan.planners.linear_q.ocp import OCP
 from tensorplan.planners.linear_q.span import SpanPlanner
 from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
-from tensorplan.planners.tensorplan.config import TensorPlan
+from tensorplan.planners.tensorplan.planner import PaperTensorPlan, TensorPlan
 from tensorplan.problems.catalog import CATALOG
 
 PLANNERS: dict[str, type[Any]] = {
     "tensorplan": TensorPlan,
+    "tensorplan-paper": PaperTensorPlan,
     "tensorplan-q": TensorPlanQ,
     "ocp": OCP,
     "span": SpanPlanner,

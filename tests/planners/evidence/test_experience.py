@@ -6,7 +6,7 @@ from helpers import local
 
 import tensorplan as tp
 from tensorplan.planners.evidence.challenge import Explorer, candidates, find_path, find_rival
-from tensorplan.planners.evidence.evaluation import RANDOM, Player
+from tensorplan.planners.evidence.evaluation import RANDOM, EpisodePlayer
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.ledger import Ledger, measurement_share, policy_share
 from tensorplan.planners.evidence.queries import Queries
@@ -112,7 +112,7 @@ def test_states_that_cannot_be_hashed_leave_no_trace():
 def test_rivals_are_random_play_the_model_and_a_tree():
     access = local(tp.make("layered-stochastic/2x3:horizon=4:states=6"))
     queries = Queries(access, None, 1.0, Experience(access, 1.0))
-    player = Player(queries, 4, np.random.default_rng(0))
+    player = EpisodePlayer(queries, 4, np.random.default_rng(0))
     assert candidates(player, queries.experience, 0) == [RANDOM]
     rival, visits = find_rival(player, 5_000, 4.0)
     assert {c.name for c in candidates(player, queries.experience, 100)} == {"random", "model", "uct"}

@@ -9,8 +9,8 @@ from linear_q import bracketed, fragile, nearly_parallel, random_layered, realiz
 from random_graphs import TINY, random_graph, with_array_states
 
 import tensorplan as tp
-from tensorplan.planners.evidence.challenge import Step
-from tensorplan.planners.linear_q.span import Equations, SpanPlanner
+from tensorplan.planners.evidence.challenge import PathStep
+from tensorplan.planners.linear_q.span import Equations, SpanPlanner, SpanPlanning
 from tensorplan.problems.random.layered import layered
 
 # ------------------------------------------------------------------------------------------------- optimality
@@ -129,11 +129,13 @@ def test_an_equation_allows_for_doubt_about_the_best_action():
     """What is known of e0 and e1 makes e0 look better, by the middle of their ranges; e1 is, and θ* must survive."""
     task = layered(2, 3, states=3, horizon=2, kind="q")
     theta, unit = np.array([0.4, 0.5, 0.7]), np.eye(3)
-    search = SpanPlanner().session().search(local(task), Equations(3, 2.0), np.random.default_rng(0))
+    search = SpanPlanning(local(task), Equations(3, 2.0), np.random.default_rng(0))
     search.memory.add(unit[0], np.zeros(3), 0.35, 0.65)
     search.memory.add(unit[1], np.zeros(3), 0.25, 0.55)
     nodes = [SimpleNamespace(phi_q=unit[[2, 2]]), SimpleNamespace(phi_q=unit[:2])]
-    search.learn([Step(nodes[0], 0, 0.2, nodes[1]), Step(nodes[1], 1, 0.5, tp.END)])  # q* = 0.2 + 0.5 in the first
+    search.learn(
+        [PathStep(nodes[0], 0, 0.2, nodes[1]), PathStep(nodes[1], 1, 0.5, tp.END)]
+    )  # q* = 0.2 + 0.5 in the first
     basis, weights, y, slack = search.memory.rows
     assert len(y) == 3
     assert (np.abs(np.linalg.solve(weights, basis) @ theta - y) <= slack).all()

@@ -1,7 +1,11 @@
 """TensorPlan as printed, with its own constants or with others."""
 
+import copy
+import inspect
 import logging
 import math
+import pickle
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -167,3 +171,48 @@ def test_its_constants_are_its_own(name):
     with pytest.raises(tp.BadInput, match=f"{name} is a constant of mode 'paper', and the mode is 'certified'"):
         tp.TensorPlan(mode="certified", **{name: 0.5 if name in ("c", "zeta") else 5})
     assert math.isfinite(getattr(tp.TensorPlan(mode="paper", **{name: 0.5 if name in ("c", "zeta") else 5}), name))
+
+
+def test_the_mode_makes_a_planner_of_its_own():
+    made = tp.TensorPlan(mode="paper", delta=0.5, n1=4, c=0.01)
+    assert type(made) is tp.PaperTensorPlan
+    assert (
+        made == tp.PaperTensorPlan(delta=0.5, n1=4, c=0.01) == tp.make_planner("tensorplan-paper:delta=0.5:n1=4:c=0.01")
+    )
+    assert made == tp.make_planner("tensorplan:mode=paper:delta=0.5:n1=4:c=0.01")
+    assert repr(made) == "PaperTensorPlan(delta=0.5, n1=4, c=0.01)"
+    assert made == pickle.loads(pickle.dumps(made)) == copy.deepcopy(made)
+    assert replace(made, n1=5) == tp.PaperTensorPlan(delta=0.5, n1=5, c=0.01)
+    assert type(replace(tp.TensorPlan(delta=0.5), mode="paper")) is tp.PaperTensorPlan
+    assert type(replace(tp.TensorPlan(delta=0.5), eta=0.1)) is type(tp.TensorPlan(mode="exact")) is tp.TensorPlan
+    assert {f.name for f in fields(made)} - {f.name for f in fields(tp.TensorPlan)} == {"n1", "n2", "n3", "c", "zeta"}
+    with pytest.raises(tp.BadInput, match="mode must be one of paper, got 'exact'"):
+        tp.PaperTensorPlan(mode="exact")
+
+
+def test_the_constants_of_tp_prime_can_be_replaced_too():
+    made = tp.TensorPlanQ(mode="paper", delta=0.5, n1=4)
+    assert isinstance(made, tp.TensorPlanQ)
+    assert (made.n1, made.ask, made.discount) == (4, "all", 1.0)
+    with pytest.raises(tp.BadInput, match="n1 is a constant of mode 'paper', and the mode is 'auto'"):
+        tp.TensorPlanQ(n1=4)
+
+
+@pytest.mark.parametrize("planner", [tp.TensorPlan, tp.PaperTensorPlan, tp.TensorPlanQ])
+def test_help_shows_every_parameter(planner):
+    shown = inspect.signature(planner).parameters
+    assert {f.name for f in fields(planner) if f.init} | {"n1", "n2", "n3", "c", "zeta"} == set(shown)
+    assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in shown.values())
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("tensorplan:n1=4", "n1 is a constant of mode 'paper', and the mode is 'auto'"),
+        ("tensorplan:mode=paper:n4=4", "'tensorplan' has no parameter 'n4'; did you mean 'n[123]'"),
+        ("tensorplan-paper:mode=exact", "mode must be one of paper, got 'exact'"),
+    ],
+)
+def test_specs_that_are_wrong(spec, sentence):
+    with pytest.raises(tp.BadInput, match=sentence):
+        tp.make_planner(spec)

@@ -61,7 +61,7 @@ def test_without_an_attack_it_would_be_otherwise(monkeypatch):
     """What these tests are about: the same planner, with a challenge that asks nothing and no table to look at."""
     from tensorplan.planners.tensorplan import exact
 
-    monkeypatch.setattr(exact.Planning, "_challenge", lambda self, hopeless=False: False)
+    monkeypatch.setattr(exact.ExactPlanning, "_challenge", lambda self, hopeless=False: False)
     monkeypatch.setattr(exact, "unfit_by_table", lambda *args: False)
     monkeypatch.setattr(exact, "inconclusive", lambda *args: False)
     judged = verdicts(families.mazes(range(4)))

@@ -34,8 +34,9 @@ from typing import ClassVar
 import numpy as np
 
 from tensorplan.core import END, NORM_SLACK, Access, Array, Certificate, Node
-from tensorplan.core.errors import BadInput, BudgetSpent, Refused, TensorplanError
+from tensorplan.core.errors import BadInput, Refused, TensorplanError
 from tensorplan.core.specs import number, undiscounted, whole
+from tensorplan.planners.anytime import Planning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ class ConfidentLSPI:
                 "features have norm 1 at most, so that no pair would ever be uncertain"
             )
 
-    def begin(self, access: Access, rng: np.random.Generator) -> GreedyPolicy:
+    def begin(self, access: Access, rng: np.random.Generator) -> LspiPolicy:
         """Start an episode; all of the planning is done here."""
         name = f"problem {access.problem_name!r}"
         if not access.has_phi_q:
@@ -70,7 +71,7 @@ class ConfidentLSPI:
         if access.horizon is None:
             raise Refused(f"confident LSPI needs a horizon, and {name} has none")
         undiscounted("confident LSPI", access.problem_name, access.discount)
-        return GreedyPolicy(self, access, access.horizon)
+        return LspiPlanning(self, access, access.horizon).plan()
 
 
 def core_bound(d: int, threshold: float, ridge: float) -> int:
@@ -88,7 +89,7 @@ def core_bound(d: int, threshold: float, ridge: float) -> int:
     return low
 
 
-class Pair:
+class CorePair:
     """A pair (s, a) of a core set, with the rollouts from it."""
 
     __slots__ = ("action", "count", "node", "total")
@@ -103,7 +104,7 @@ class Core:
     """The core set C_h of one stage, and the weights fitted to it."""
 
     def __init__(self, d: int, ridge: float) -> None:
-        self.pairs: list[Pair] = []
+        self.pairs: list[CorePair] = []
         self.root = np.eye(d) / math.sqrt(ridge)
         """S with S Sᵀ = (λ I + ΦᵀΦ)^{-1}, (d, d)."""
         self.weights: Array = np.zeros(d)
@@ -117,7 +118,7 @@ class Core:
 
     def add(self, node: Node, action: int) -> None:
         """One more pair.  The root is updated as Potter does: S (I - γ f fᵀ), with f = Sᵀφ."""
-        self.pairs.append(Pair(node, action))
+        self.pairs.append(CorePair(node, action))
         f = node.phi_q[action] @ self.root
         shrink = 1 / (1 + f @ f)
         self.root -= np.outer(self.root @ f, f * (shrink / (1 + math.sqrt(shrink))))
@@ -136,24 +137,29 @@ class Core:
         self.fits += 1
 
 
-class GreedyPolicy:
-    """Confident MC-LSPI at work in one episode: plans at once, and then acts greedily for the weights w_h."""
+class LspiPolicy:
+    """Acts greedily for the weights w_h."""
+
+    def __init__(self, planning: LspiPlanning, certificate: Certificate | None) -> None:
+        self.planning, self.cores, self.bound = planning, planning.cores, planning.bound
+        self.certificate = certificate
+        """None, or, where planning was cut short, what is known of v*(s0) without it."""
+
+    def act(self, node: Node) -> int:
+        """argmax_a <φ(s, a), w_h>."""
+        return self.planning.choose(node)
+
+
+class LspiPlanning(Planning[LspiPolicy]):
+    """Confident MC-LSPI at work in one episode."""
 
     def __init__(self, config: ConfidentLSPI, access: Access, horizon: int) -> None:
         self.config, self.access = config, access
         self.rollouts = 1 if access.deterministic_transitions and access.deterministic_rewards else config.rollouts
         self.bound = core_bound(access.dimension, config.threshold, config.ridge)
         self.cores = [Core(access.dimension, config.ridge) for _ in range(horizon)]
-        self.certificate: Certificate | None = None
-        """None, or, where planning was cut short, what is known of v*(s0) without it."""
-        try:
-            self._plan()
-        except (BudgetSpent, KeyboardInterrupt) as stop:
-            low, high = access.return_range(0)
-            status = "budget" if isinstance(stop, BudgetSpent) else "interrupted"
-            self.certificate = Certificate(high, low, status)
 
-    def act(self, node: Node) -> int:
+    def choose(self, node: Node) -> int:
         """argmax_a <φ(s, a), w_h>, the smallest where several are; no queries."""
         core = self.cores[node.stage]
         if node.note is None or node.note[0] != core.fits:
@@ -161,9 +167,16 @@ class GreedyPolicy:
         action: int = node.note[1]
         return action
 
+    def _bracket(self, status: str) -> Certificate:
+        low, high = self.access.return_range(0)
+        return Certificate(high, low, status)
+
+    def _policy(self, certificate: Certificate) -> LspiPolicy:
+        return LspiPolicy(self, None if certificate.status == "done" else certificate)
+
     # ------------------------------------------------------------------ policy iteration
 
-    def _plan(self) -> None:
+    def _search(self) -> str:
         self._uncertain(self.access.root)
         stage = len(self.cores) - 1
         while stage >= 0:
@@ -175,6 +188,7 @@ class GreedyPolicy:
                 for core in self.cores[:again]:
                     core.forget()
                 stage = again
+        return "done"
 
     def _measure(self, core: Core) -> int | None:
         """Roll out from every pair, m times; or the stage where something uncertain was met, now in its core set.
@@ -191,7 +205,7 @@ class GreedyPolicy:
                 pair.count += n
         return None
 
-    def _roll_out(self, pair: Pair, n: int) -> tuple[float, int | None]:
+    def _roll_out(self, pair: CorePair, n: int) -> tuple[float, int | None]:
         """The sum of the returns of n rollouts, side by side: those that are at one state ask there together."""
         total = 0.0
         crowd = {pair.node: n}
@@ -199,7 +213,9 @@ class GreedyPolicy:
         while crowd:
             following: dict[Node, int] = {}
             for node, count in crowd.items():
-                for reward, successor in self.access.query(node, self.act(node) if action is None else action, count):
+                for reward, successor in self.access.query(
+                    node, self.choose(node) if action is None else action, count
+                ):
                     total += reward
                     if successor is not END:
                         following[successor] = following.get(successor, 0) + 1

@@ -9,7 +9,7 @@ acts: it is never worse than random.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from tensorplan.core import END, Access, Node
 from tensorplan.core.errors import BadInput
 from tensorplan.planners.baselines.uct import UCT, Tree
-from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, Player, Visits
+from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePlayer, Visits
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.evidence.queries import Queries
@@ -90,7 +90,7 @@ class Explorer:
 
 
 def find_rival(
-    player: Player, end: float, upper: float, visit: Callable[[Node, int, float, Any], None] | None = None
+    player: EpisodePlayer, end: float, upper: float, visit: Callable[[Node, int, float, Any], None] | None = None
 ) -> tuple[Candidate, Visits]:
     """The most promising policy that makes no use of features, with a few of its episodes.
 
@@ -108,7 +108,7 @@ def find_rival(
     return max(piloted, key=lambda pair: pair[1].mean)
 
 
-def candidates(player: Player, experience: Experience, queries: float) -> list[Candidate]:
+def candidates(player: EpisodePlayer, experience: Experience, queries: float) -> list[Candidate]:
     """Policies without features: random play, the best one by experience, and UCT with so many queries."""
     found = [RANDOM]
     if experience.size:
@@ -119,7 +119,7 @@ def candidates(player: Player, experience: Experience, queries: float) -> list[C
     return found
 
 
-def uct(player: Player, queries: float) -> Candidate | None:
+def uct(player: EpisodePlayer, queries: float) -> Candidate | None:
     """The policy of a UCT tree that has grown for so many queries; None where it cannot tell states apart."""
     access, depth = player.access, player.access.horizon or player.steps
     simulations = int(min(queries, player.queries.room) / depth)
@@ -133,7 +133,7 @@ def uct(player: Player, queries: float) -> Candidate | None:
     return Candidate("uct", tree.choices())
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One step of a path where nothing is random."""
 
     node: Node
@@ -143,39 +143,63 @@ class Step(NamedTuple):
     """The next node, or END."""
 
 
-def find_path(queries: Queries, steps: int, rng: np.random.Generator, end: float, upper: float) -> list[Step]:
+def path_allowance(queries: Queries, steps: int, checks: int, *, doubted: bool, hopeless: bool) -> int:
+    """Queries that an attack may take where nothing is random, and so many answers are asked again after it.
+
+    ``hopeless``: features are of no use, so that the attack is the only way to find a good path.
+    """
+    spent = queries.spent
+    usual = min(ATTACK * spent, SCRUTINISED * spent - checks)
+    allowance = max(1.0, DOUBTED * spent if doubted else usual)
+    return int(max(allowance, ROUNDS * steps) if hopeless or not queries.experience.paid else allowance)
+
+
+def find_path(queries: Queries, steps: int, rng: np.random.Generator, end: float, upper: float) -> list[PathStep]:
     """The best path by all that was seen, after exploring up to ``end`` queries, where nothing is random."""
     Explorer(queries, steps, rng, upper).explore(end)
     choices = queries.experience.greedy()
-    path: list[Step] = []
+    path: list[PathStep] = []
     node: Any = queries.access.root
     while node is not END and len(path) < steps:
         action = choices(node)
         if action is None:
             break
-        path.append(Step(node, action, *queries.step(node, action)))
+        path.append(PathStep(node, action, *queries.step(node, action)))
         node = path[-1].following
     return path
 
 
-def recheck(access: Access, path: Sequence[Step], share: float, rng: np.random.Generator) -> None:
-    """Ask a share of the answers along a path again, past any cache; one that has changed is an error.
-
-    Where the simulator has drawn random numbers, all of them are asked again, several times.
-    """
-    count = len(path) if access.drew else math.ceil(share * len(path))
-    for i in sorted(rng.choice(len(path), size=count, replace=False).tolist()):
-        for _ in range(SCRUTINY if access.drew else 1):
+def recheck(access: Access, path: Sequence[PathStep], share: float, rng: np.random.Generator) -> None:
+    """Ask some of the answers along a path again; one that has changed is an error."""
+    for i, times in to_recheck(access, len(path), share, rng):
+        for _ in range(times):
             compare(path[i], *access.recheck(path[i].node, path[i].action))
 
 
-def compare(step: Step, reward: float, node: Any) -> None:
+def to_recheck(access: Access, length: int, share: float, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+    """Which answers along a path to ask again, past any cache, and how often each.
+
+    A share of them, once; where the simulator has drawn random numbers, all of them, several times.
+    """
+    count = length if access.drew else math.ceil(share * length)
+    for i in sorted(rng.choice(length, size=count, replace=False).tolist()) if count else []:
+        yield i, SCRUTINY if access.drew else 1
+
+
+def compare(step: PathStep, reward: float, node: Any) -> None:
     """Raise where an answer is not the one that a path was made of."""
-    state, stage = Place.of(step.node).state, step.node.stage
-    if reward != step.reward:
-        raise contradiction(state, stage, step.action, "reward", step.reward, reward)
-    if not _same(step.following, node):
-        raise contradiction(state, stage, step.action, "transition", step.following, node)
+    same = _same(step.following, node)
+    refuse_unless_same(Place.of(step.node), step.action, (step.reward, step.following), (reward, node), same)
+
+
+def refuse_unless_same(
+    place: Place, action: int, before: tuple[float, Any], now: tuple[float, Any], same: bool
+) -> None:
+    """Raise where the reward of an answer has changed, or its next state is not the same."""
+    if now[0] != before[0]:
+        raise contradiction(place.state, place.stage, action, "reward", before[0], now[0])
+    if not same:
+        raise contradiction(place.state, place.stage, action, "transition", before[1], now[1])
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -93,7 +93,7 @@ class Visits:
         return float(np.std(self.returns)) / math.sqrt(len(self.returns)) if self.returns else math.inf
 
 
-class Player:
+class EpisodePlayer:
     """Plays episodes of candidates from the start state."""
 
     def __init__(self, queries: Queries, steps: int, rng: np.random.Generator) -> None:
@@ -153,7 +153,7 @@ class Player:
 class Evaluation:
     """The returns of one candidate, drawn for its lower bound alone."""
 
-    def __init__(self, candidate: Candidate, player: Player, number: int, share: float, least: float) -> None:
+    def __init__(self, candidate: Candidate, player: EpisodePlayer, number: int, share: float, least: float) -> None:
         self.candidate, self.player = candidate, player
         self.number, self.share, self.least = number, share, least
         self.visits = Visits()

@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.core import Access, Array, Node
-from tensorplan.planners.evidence.challenge import Step
-from tensorplan.planners.linear_q.replay import ROUNDING, Replay, Search, Session
+from tensorplan.planners.evidence.challenge import PathStep
+from tensorplan.planners.linear_q.replay import ROUNDING, Replay, ReplayPlanning, ReplaySession, SolvedStart
 
 DETERMINED = 1e-10
 """The width, relative to 1 + B, of a range that needs no linear program."""
@@ -74,16 +74,18 @@ class OCP:
         """Start an episode, knowing nothing."""
         return self.session().begin(access, rng)
 
-    def session(self) -> Session[Constraints]:
+    def session(self) -> ReplaySession[Constraints]:
         """A planner that keeps its constraints: they hold for θ*, wherever an episode starts."""
-        return Session(self, lambda access: Constraints(access.dimension, access.bound), Propagation)
+        return ReplaySession(self, lambda access: Constraints(access.dimension, access.bound), Propagation)
 
 
-class Propagation(Search["Constraints"]):
+class Propagation(ReplayPlanning["Constraints"]):
     """Optimistic episodes, and the constraints that they add."""
 
-    def __init__(self, access: Access, memory: Constraints, rng: np.random.Generator) -> None:
-        super().__init__(access, memory, rng)
+    def __init__(
+        self, access: Access, memory: Constraints, rng: np.random.Generator, known: SolvedStart | None = None
+    ) -> None:
+        super().__init__(access, memory, rng, known)
         self.views: dict[Node, tuple[int, float]] = {}
         """The optimistic action and its sup at the states that were seen since C changed."""
 
@@ -95,7 +97,7 @@ class Propagation(Search["Constraints"]):
         """argmax_a sup <φ(s, a), θ>."""
         return self._optimist(node)[0]
 
-    def learn(self, steps: list[Step]) -> None:
+    def learn(self, steps: list[PathStep]) -> None:
         """Cut C by L <= <φ(s, a), θ> <= U for each step of an episode; those that C implies are left out."""
         polytope, scale = self.memory.polytope, 1 + self.access.bound
         queue: list[Constraint] = []

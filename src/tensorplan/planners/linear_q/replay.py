@@ -7,30 +7,28 @@ actions collects it for certain.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from tensorplan.core import END, Access, Certificate, Node, Planner
 from tensorplan.core.errors import Refused
 from tensorplan.core.specs import undiscounted
-from tensorplan.planners.anytime import ended
+from tensorplan.planners.anytime import Planning
 from tensorplan.planners.evidence.challenge import (
-    ATTACK,
-    DOUBTED,
     RECHECKED,
-    ROUNDS,
-    SCRUTINISED,
-    Step,
+    PathStep,
     compare,
     doubts,
     find_path,
     inconclusive,
+    path_allowance,
     recheck,
 )
-from tensorplan.planners.evidence.claims import assumption, unfit_by_table, warn
+from tensorplan.planners.evidence.claims import assumption, unfit_by_table
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.queries import Queries
 from tensorplan.planners.sessions import OneProblem
@@ -61,7 +59,7 @@ def refuse_unless_deterministic(access: Access, planner: str) -> None:
 class Replay:
     """The policy that repeats a path; behind its end, where planning was cut short, it takes what seems best."""
 
-    def __init__(self, path: list[Step], certificate: Certificate, choose: Callable[[Node], int]) -> None:
+    def __init__(self, path: list[PathStep], certificate: Certificate, choose: Callable[[Node], int]) -> None:
         self.path, self.certificate, self.choose = path, certificate, choose
         self.time = 0
 
@@ -76,24 +74,34 @@ class Replay:
             compare(self.path[self.time - 1], reward, node)
 
 
-class Memory(Protocol):
+class SolvedStart(NamedTuple):
+    """What was found for a start state."""
+
+    path: list[PathStep]
+    certificate: Certificate
+
+
+class ThetaSet(Protocol):
     """What is known of θ*, wherever an episode starts."""
 
     refuted: bool
     """Whether no parameter agrees with all that was seen."""
 
 
-M = TypeVar("M", bound=Memory)
+M = TypeVar("M", bound=ThetaSet)
 
 
-class Search(ABC, Generic[M]):
-    """Planning in one episode: rollouts from s0, each of which teaches something, until one is optimal."""
+class ReplayPlanning(Planning[Replay], Generic[M]):
+    """Rollouts from s0, each of which teaches something, until one is optimal.
 
-    def __init__(self, access: Access, memory: M, rng: np.random.Generator) -> None:
-        self.access, self.memory, self.rng = access, memory, rng
+    ``known``: what an earlier episode has found for the same start state.
+    """
+
+    def __init__(self, access: Access, memory: M, rng: np.random.Generator, known: SolvedStart | None = None) -> None:
+        self.access, self.memory, self.rng, self.known = access, memory, rng, known
         self.queries = Queries(access, None, 1.0, Experience(access, 1.0))
         self.lower, self.upper = access.return_range(0)
-        self.path: list[Step] = []
+        self.path: list[PathStep] = []
 
     @abstractmethod
     def promise(self) -> float:
@@ -104,42 +112,43 @@ class Search(ABC, Generic[M]):
         """The action for a node of a rollout; nothing is asked."""
 
     @abstractmethod
-    def learn(self, steps: list[Step]) -> None:
+    def learn(self, steps: list[PathStep]) -> None:
         """What a rollout says about θ*; at most d of them say anything new."""
 
-    def policy(self) -> Replay:
-        """Plan, and act along the best path that was found."""
-        status = ended(self.plan, self._certificate)
-        if status in ("certified", "refuted", "limit"):
-            status = ended(lambda: self._challenged(status), self._certificate)
-        certificate = self._certificate(status)
-        warn(self.access.problem_name, certificate)
-        idle = status in ("refuted", "doubtful") and self.lower == self.access.return_range(0)[0]
-        choose = self._random if status in ("refuted", "doubtful") else self.choose
-        return Replay([] if idle else self.path, certificate, choose)
-
-    def plan(self) -> str:
-        """Roll out and learn, at most d + 1 times; the status of the certificate."""
+    def _search(self) -> str:
+        """Roll out and learn, at most d + 1 times."""
+        if self.known is not None:
+            return self._recall(self.known)
         for _ in range(self.access.dimension + 1):
             if status := self._ends():
                 return status
             self.learn(self._roll_out())
         return self._ends() or ("refuted" if self.memory.refuted else "limit")
 
-    def _roll_out(self) -> list[Step]:
+    def _recall(self, known: SolvedStart) -> str:
+        """The path of an earlier episode; its first steps are asked again."""
+        self.path = known.path
+        node: Any = self.access.root
+        for step in known.path[: math.ceil(RECHECKED * len(known.path))]:
+            outcome = self.access.query(node, step.action)[0]
+            compare(step, *outcome)
+            node = outcome.next
+        return known.certificate.status
+
+    def _roll_out(self) -> list[PathStep]:
         """An episode in the simulator, kept if it is the best one so far, be it cut short."""
-        steps: list[Step] = []
+        steps: list[PathStep] = []
         node: Any = self.access.root
         try:
             while node is not END:
                 action = self.choose(node)
-                steps.append(Step(node, action, *self.queries.step(node, action)))
+                steps.append(PathStep(node, action, *self.queries.step(node, action)))
                 node = steps[-1].following
         finally:
             self._keep(steps)
         return steps
 
-    def _keep(self, steps: list[Step]) -> None:
+    def _keep(self, steps: list[PathStep]) -> None:
         """The lower bound that a path gives, and the path if that is the best one."""
         total = math.fsum(step.reward for step in steps)
         if not steps or steps[-1].following is not END:
@@ -165,16 +174,19 @@ class Search(ABC, Generic[M]):
 
     # ------------------------------------------------------------------ the end
 
+    def _finish(self, status: str) -> str:
+        if self.known is not None or status not in ("certified", "refuted", "limit"):
+            return status
+        return self._ended(lambda: self._challenged(status))
+
     def _challenged(self, status: str) -> str:
         """The status after an attempt to refute the bracket, and after some answers were asked again."""
-        spent, rechecks = self.queries.spent, math.ceil(RECHECKED * len(self.path))
-        doubted = bool(doubts(self.access, self.queries.experience))
-        usual = min(ATTACK * spent, SCRUTINISED * spent - rechecks)
-        allowance = max(1.0, DOUBTED * spent if doubted else usual)
         assert self.access.horizon is not None
-        if self.memory.refuted or not self.queries.experience.paid:
-            allowance = max(allowance, ROUNDS * self.access.horizon)
-        end = spent + min(int(allowance), self.queries.room)
+        doubted, checks = bool(doubts(self.access, self.queries.experience)), math.ceil(RECHECKED * len(self.path))
+        allowance = path_allowance(
+            self.queries, self.access.horizon, checks, doubted=doubted, hopeless=self.memory.refuted
+        )
+        end = self.queries.spent + min(allowance, self.queries.room)
         self._keep(find_path(self.queries, self.access.horizon, self.rng, end, self.upper))
         recheck(self.access, self.path, RECHECKED, self.rng)
         if self.lower - self.upper > CLOSED * self.scale or unfit_by_table(self.access, 0.0, "q"):
@@ -184,7 +196,7 @@ class Search(ABC, Generic[M]):
         doubtful = status == "certified" and inconclusive(self.access, self.queries.experience)
         return "doubtful" if doubtful else status
 
-    def _certificate(self, status: str) -> Certificate:
+    def _bracket(self, status: str) -> Certificate:
         """The bracket as it stands."""
         high = self.access.return_range(0)[1]
         upper = high if self.memory.refuted else max(self.upper, self.lower)
@@ -196,23 +208,31 @@ class Search(ABC, Generic[M]):
             warnings=tuple(doubts(self.access, self.queries.experience)),
         )
 
+    def _certificate(self, status: str) -> Certificate:
+        return self._bracket(status) if self.known is None else replace(self.known.certificate, status=status)
+
+    def _policy(self, certificate: Certificate) -> Replay:
+        hopeless = certificate.status in ("refuted", "doubtful")
+        idle = hopeless and self.lower == self.access.return_range(0)[0]  # then random play is no worse
+        return Replay([] if idle else self.path, certificate, self._random if hopeless else self.choose)
+
     def _random(self, node: Node) -> int:
         return int(self.rng.integers(self.access.actions))
 
 
-class Session(Generic[M]):
+class ReplaySession(Generic[M]):
     """A planner with a memory, for episodes in one problem; a start state that was solved costs little again."""
 
     def __init__(
         self,
         planner: Planner,
         remember: Callable[[Access], M],
-        search: Callable[[Access, M, np.random.Generator], Search[M]],
+        planning: Callable[[Access, M, np.random.Generator, SolvedStart | None], ReplayPlanning[M]],
     ) -> None:
-        self.planner, self.remember, self.search = planner, remember, search
+        self.planner, self.remember, self.planning = planner, remember, planning
         self._problem = OneProblem()
         self._memory: M | None = None
-        self._solved: dict[Any, tuple[list[Step], Certificate]] = {}
+        self._solved: dict[Any, SolvedStart] = {}
 
     def __repr__(self) -> str:
         return repr(self.planner)
@@ -223,20 +243,9 @@ class Session(Generic[M]):
         self._problem.check(access)
         if self._memory is None:
             self._memory = self.remember(access)
-        search, key = self.search(access, self._memory, rng), access.root.key
-        if key in self._solved and not self._memory.refuted:
-            path, certificate = self._solved[key]
-            self._walk(access, path[: math.ceil(RECHECKED * len(path))])
-            return Replay(path, certificate, search.choose)
-        policy = search.policy()
+        key = access.root.key
+        known = None if self._memory.refuted else self._solved.get(key)
+        policy = self.planning(access, self._memory, rng, known).plan()
         if key is not None and policy.certificate.status == "certified":
-            self._solved[key] = policy.path, policy.certificate
+            self._solved[key] = SolvedStart(policy.path, policy.certificate)
         return policy
-
-    def _walk(self, access: Access, path: list[Step]) -> None:
-        """The first steps of a path that was found in an earlier episode, asked again."""
-        node: Any = access.root
-        for step in path:
-            outcome = access.query(node, step.action)[0]
-            compare(step, *outcome)
-            node = outcome.next

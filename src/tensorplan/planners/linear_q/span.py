@@ -23,8 +23,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from tensorplan.core import Access, Array, Node
-from tensorplan.planners.evidence.challenge import Step
-from tensorplan.planners.linear_q.replay import ROUNDING, Replay, Search, Session
+from tensorplan.planners.evidence.challenge import PathStep
+from tensorplan.planners.linear_q.replay import ROUNDING, Replay, ReplayPlanning, ReplaySession
 
 RANK = 1e-7
 """A feature is in the span if what is left of it is below this, relative to the largest feature seen."""
@@ -40,12 +40,12 @@ class SpanPlanner:
         """Start an episode, knowing nothing."""
         return self.session().begin(access, rng)
 
-    def session(self) -> Session[Equations]:
+    def session(self) -> ReplaySession[Equations]:
         """A planner that keeps its equations: they hold for θ*, wherever an episode starts."""
-        return Session(self, lambda access: Equations(access.dimension, access.bound), SpanSearch)
+        return ReplaySession(self, lambda access: Equations(access.dimension, access.bound), SpanPlanning)
 
 
-class SpanSearch(Search["Equations"]):
+class SpanPlanning(ReplayPlanning["Equations"]):
     """Rollouts out of the span, until there is none."""
 
     def promise(self) -> float:
@@ -57,7 +57,7 @@ class SpanSearch(Search["Equations"]):
         look = self.memory.look(node.phi_q)
         return int(np.argmax(look.values if look.determined else look.outside))
 
-    def learn(self, steps: list[Step]) -> None:
+    def learn(self, steps: list[PathStep]) -> None:
         """The equations of a rollout, from its end to the first state that is not determined even with them.
 
         They are written as <φ(s, a) - φ(s', a*), θ*> = r, which carries no errors from one equation to the next.
@@ -92,7 +92,7 @@ class Look(NamedTuple):
         return float((self.values - self.errors).max()), float((self.values + self.errors).max())
 
 
-class Rows(NamedTuple):
+class OrthonormalRows(NamedTuple):
     """Equations |<x_i, θ*> - y_i| <= slack_i, and the orthonormal basis q_j = Σ_i weights_ji x_i of their span."""
 
     basis: Array
@@ -106,7 +106,7 @@ class Equations:
 
     def __init__(self, dimension: int, bound: float) -> None:
         self.bound = bound
-        self.rows = Rows(np.zeros((0, dimension)), np.zeros((0, 0)), np.zeros(0), np.zeros(0))
+        self.rows = OrthonormalRows(np.zeros((0, dimension)), np.zeros((0, 0)), np.zeros(0), np.zeros(0))
         self.largest = 0.0
         """The largest norm of a feature that was looked at."""
         self.refuted = False
@@ -144,7 +144,7 @@ class Equations:
         weights = np.zeros((len(rows.y) + 1, len(rows.y) + 1))
         weights[:-1, :-1], weights[-1] = rows.weights, np.append(-along @ rows.weights, 1.0) / norm
         basis = np.vstack([rows.basis, left / norm])
-        self.rows = Rows(basis, weights, np.append(rows.y, y), np.append(rows.slack, slack))
+        self.rows = OrthonormalRows(basis, weights, np.append(rows.y, y), np.append(rows.slack, slack))
         self.refuted |= self._least_square() > self.bound**2
 
     def _least_square(self) -> float:

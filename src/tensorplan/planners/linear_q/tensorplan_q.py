@@ -16,7 +16,8 @@ from tensorplan.access.delayed import DelayedAccess
 from tensorplan.core import Access, Certificate, Node, Policy
 from tensorplan.core.errors import NotRealizable
 from tensorplan.planners.evidence.claims import assumption
-from tensorplan.planners.tensorplan.config import Session, TensorPlan
+from tensorplan.planners.printed.constants import PaperOptions
+from tensorplan.planners.tensorplan.planner import TensorPlan, TensorPlanSession
 from tensorplan.problems.transforms.delayed import LENGTHENED
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TensorPlanQ(TensorPlan):
-    """TP', with the parameters of TensorPlan; there is no discount, and one question serves all next actions."""
+    """TP', with the parameters of TensorPlan; there is no discount, and one query serves all next actions."""
 
     discount: float = field(default=1.0, init=False)
     ask: str = field(default="all", init=False)
@@ -36,7 +37,15 @@ class TensorPlanQ(TensorPlan):
         return SessionQ(self)
 
 
-class SessionQ(Session):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PaperTensorPlanQ(PaperOptions, TensorPlanQ):
+    """TP' as printed: what ``TensorPlanQ(mode="paper")`` makes."""
+
+
+TensorPlanQ.paper = PaperTensorPlanQ
+
+
+class SessionQ(TensorPlanSession):
     """A TP' with a memory.  θ̄* = [v*(s0), θ*] depends on the start state, so each has its own."""
 
     def begin(self, access: Access, rng: np.random.Generator) -> PolicyQ:

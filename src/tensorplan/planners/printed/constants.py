@@ -14,13 +14,34 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
-from typing import Any
+from typing import Any, ClassVar
 
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import number, whole
 
+CONSTANTS = ("n1", "n2", "n3", "c", "zeta")
+"""Those that can be replaced."""
+
 _SPARE = 50
 """Digits carried beyond those of the number that is wanted."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PaperOptions:
+    """What mode ``paper`` adds to the parameters of a planner: constants that replace the printed ones."""
+
+    mode: str = "paper"
+    n1: int | None = None
+    n2: int | None = None
+    n3: int | None = None
+    c: float | None = None
+    zeta: float | None = None
+    modes: ClassVar[tuple[str, ...]] = ("paper",)
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The constants by name, None where the printed one stays."""
+        return {name: getattr(self, name) for name in CONSTANTS}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from tensorplan.core import END, Access, Array, Certificate, Node
-from tensorplan.core.errors import BudgetSpent, Refused
-from tensorplan.planners.anytime import ended
+from tensorplan.core.errors import BudgetSpent, NotRealizable, Refused
+from tensorplan.planners.anytime import Planning
 from tensorplan.planners.evidence.approx_td import approx_td
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.printed.constants import Constants, constants
+from tensorplan.planners.tensorplan.config import Config
 from tensorplan.planners.tensorplan.refute import refutation
 from tensorplan.planners.tensorplan.sol import Sol
 from tensorplan.planners.tensorplan.trace import Trace, Watch
-
-if TYPE_CHECKING:
-    from tensorplan.planners.tensorplan.config import TensorPlan
 
 BUDGET = 10**9
 """Queries that are too many when nobody gave a budget."""
@@ -33,43 +32,63 @@ log = logging.getLogger("tensorplan")
 
 
 class PaperPolicy:
-    """TensorPlan at work in one episode."""
+    """GetAction: the most consistent action under θ+."""
 
-    def __init__(self, config: TensorPlan, access: Access) -> None:
-        self.config, self.access = config, access
-        self.delta = config.accuracy(access)
-        self.constants = _constants(config, access, self.delta)
-        self.steps = self.constants.H
-        self.certain = access.deterministic_transitions and access.deterministic_rewards
-        self.certificate: Certificate | None = None
-        self.theta_plus = np.zeros(access.dimension + 1)
-        self.sol = Sol(access.dimension, access.bound, eta=config.eta, discount=config.discount, product=True)
-        self.watch = Watch("paper", access, self.sol, config.trace, config.callback)
-        self._budget = access.spent + access.remaining
-        if config.budget is not None:
-            self._budget = min(self._budget, config.budget)
-        self.planning = True
-        self._announce()
-        low, high = access.return_range(0, config.discount)
-        status = ended(lambda: self._init(access.root), lambda status: Certificate(high, low, status))
-        self.planning = False
-        self.trace: Trace | None = self.watch.trace(access.root.phi_v)
-        if status != "done":
-            self.certificate = Certificate(high, low, status, discount=config.discount)
-        if status == "refuted":
-            overridden = ", ".join(self.constants.overridden)
-            certainty = f"if {overridden} are right" if overridden else f"at confidence {1 - self.constants.zeta:g}"
-            raise refutation(self.sol, access.problem_name, config.eta, certainty, self)
+    def __init__(self, planning: PaperPlanning, certificate: Certificate | None, trace: Trace | None) -> None:
+        self.planning, self.certificate, self.trace = planning, certificate, trace
 
     def act(self, node: Node) -> int:
-        """GetAction: the most consistent action under θ+."""
-        return int(np.argmin(self._consistency(node, self.theta_plus)))
+        """argmin_a |<Δ_a, [1, θ+]>|."""
+        return int(np.argmin(self.planning.consistency(node)))
+
+
+class PaperPlanning(Planning[PaperPolicy]):
+    """Init; ``given`` constants replace the printed ones where they are not None."""
+
+    constants: Constants
+    watch: Watch
+
+    def __init__(self, config: Config, given: Mapping[str, Any], access: Access) -> None:
+        self.config, self.given, self.access = config, given, access
+        self.certain = access.deterministic_transitions and access.deterministic_rewards
+        self.theta_plus = np.zeros(access.dimension + 1)
+        self.sol = Sol(access.dimension, access.bound, eta=config.eta, discount=config.discount, product=True)
+        self.low, self.high = access.return_range(0, config.discount)
+        self.budget = access.spent + access.remaining
+        if config.budget is not None:
+            self.budget = min(self.budget, config.budget)
+        self.acting = False
+
+    def _begin(self) -> None:
+        delta = self.config.accuracy(self.access)
+        self.constants = _constants(self.config, self.given, self.access, delta)
+        self.steps = self.constants.H
+        self.threshold = self.constants.threshold
+        """Of the consistency test: δ/(4H), discounted (1-γ)δ/4."""
+        if self.config.discount < 1:
+            self.threshold = (1 - self.config.discount) * delta / 4
+        self._announce()
+        self.watch = Watch("paper", self.access, self.sol, self.config.trace, self.config.callback)
+
+    def _bracket(self, status: str) -> Certificate:
+        """What the problem declares: Init gives no bounds."""
+        return Certificate(self.high, self.low, status, discount=self.config.discount)
+
+    def _policy(self, certificate: Certificate) -> PaperPolicy:
+        self.acting = True
+        trace = self.watch.trace(self.access.root.phi_v)
+        return PaperPolicy(self, None if certificate.status == "done" else certificate, trace)
+
+    def _refutation(self, policy: PaperPolicy) -> NotRealizable:
+        overridden = ", ".join(self.constants.overridden)
+        certainty = f"if {overridden} are right" if overridden else f"at confidence {1 - self.constants.zeta:g}"
+        return refutation(self.sol, self.access.problem_name, self.config.eta, certainty, policy)
 
     # ------------------------------------------------------------------ Init
 
-    def _init(self, root: Node) -> str:
+    def _search(self) -> str:
+        root, tau = self.access.root, 0
         self.sol.aim(root.phi_v)
-        tau = 0
         while self.constants.iterations is None or tau < self.constants.iterations:
             tau += 1
             found = self.sol.optimum(report=self.watch.searching)
@@ -84,8 +103,7 @@ class PaperPolicy:
             if failure is not None:
                 self.sol.disjunction(Place.of(failure), self._approx_td(failure, self.constants.n3), self.constants.c)
             failures = [] if failure is None else [(Place.of(failure), size)]
-            low = self.access.return_range(0, self.config.discount)[0]
-            self.watch.tell(found, found.bound, low, path, failures)
+            self.watch.tell(found, found.bound, self.low, path, failures)
             if self.watch.stopped:
                 return "stopped"
             if failure is None:
@@ -98,7 +116,7 @@ class PaperPolicy:
         for _ in range(1 if self.certain else self.constants.n1):
             path, node = [], root
             for _ in range(self.steps):
-                consistency = self._consistency(node, self.theta_plus)
+                consistency = self.consistency(node)
                 if consistency.min() > self.threshold:
                     return path, node, float(consistency.min())
                 action = int(np.argmin(consistency))
@@ -109,9 +127,9 @@ class PaperPolicy:
                 node = following
         return path, None, 0.0
 
-    def _consistency(self, node: Node, theta: Array) -> Array:
-        """|<Δ_a, [1, θ]>| for every action, from n2 samples each."""
-        return np.abs(self._approx_td(node, self.constants.n2) @ theta)
+    def consistency(self, node: Node) -> Array:
+        """|<Δ_a, [1, θ+]>| for every action, from n2 samples each."""
+        return np.abs(self._approx_td(node, self.constants.n2) @ self.theta_plus)
 
     def _approx_td(self, node: Node, n: int) -> Array:
         n = 1 if self.certain else n
@@ -119,18 +137,11 @@ class PaperPolicy:
 
     # ------------------------------------------------------------------ what it may cost
 
-    @property
-    def threshold(self) -> float:
-        """Of the consistency test: δ/(4H), discounted (1-γ)δ/4."""
-        if self.config.discount < 1:
-            return (1 - self.config.discount) * self.delta / 4
-        return self.constants.threshold
-
     def _announce(self) -> None:
         """Say what the planning may cost, and refuse if that is too much."""
         if self.certain:
             return
-        budget = self._budget
+        budget = self.budget
         most = self.constants.init_queries + self.steps * self.constants.call_queries
         if most == math.inf:
             if budget == math.inf:
@@ -148,15 +159,14 @@ class PaperPolicy:
 
     def _ask(self, n: int) -> Access:
         """The access object, if n more queries leave enough to act."""
-        reserve = self.steps * self.constants.call_queries if self.planning else 0
-        if not self.certain and n > self._budget - self.access.spent - reserve:
-            raise BudgetSpent(f"the budget of {self._budget:,.0f} queries is spent")
+        reserve = 0 if self.acting else self.steps * self.constants.call_queries
+        if not self.certain and n > self.budget - self.access.spent - reserve:
+            raise BudgetSpent(f"the budget of {self.budget:,.0f} queries is spent")
         return self.access
 
 
-def _constants(config: TensorPlan, access: Access, delta: float) -> Constants:
+def _constants(config: Config, given: Mapping[str, Any], access: Access, delta: float) -> Constants:
     """The paper's constants with the overrides; of a discounted problem, overrides alone."""
-    given = {name: getattr(config, name) for name in ("n1", "n2", "n3", "c", "zeta")}
     horizon = access.horizon
     if config.discount < 1:
         missing = [name for name in ("n1", "n2", "n3", "c") if given[name] is None]

@@ -1,11 +1,26 @@
-"""What is known of states where nothing is random, and paths through them."""
+"""States where nothing is random: what is known of them, asking for what is not, and paths through them.
+
+One query per action and state suffices.  Each answer is a row of Sol (T1), each new state another (T2), and a state
+all of whose actions were asked about is a disjunction (T3): see :mod:`tensorplan.planners.tensorplan.sol`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from tensorplan.core import Array, Node
+from tensorplan.core import END, Access, Array, Node, Outcome
+from tensorplan.planners.evidence.challenge import refuse_unless_same
+from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.place import Place
+from tensorplan.planners.evidence.queries import Queries
+from tensorplan.planners.tensorplan.config import Config
+from tensorplan.planners.tensorplan.sol import ROUNDING, Sol
+
+CONSISTENT = 1e-8
+"""How far below zero, relative to 1 + B, a temporal difference may be for its action to be consistent."""
 
 
 class Fact:
@@ -25,12 +40,20 @@ class Fact:
         self.choice: int | None = None
         """What a path that was proved optimal does here; preferred, since other actions may only seem as good."""
 
+    def best(self, theta: Array) -> int | None:
+        """The asked action with the largest l_a(θ)."""
+        return None if self.unasked == len(self.answers) else int(np.nanargmax(self.deltas @ theta))
+
+    def violation(self, theta: Array) -> float:
+        """-max_a l_a(θ), over the actions that were asked about."""
+        return float(-np.nanmax(self.deltas @ theta))
+
 
 class Rollout:
     """A path of consistent actions, and how it ended."""
 
-    def __init__(self) -> None:
-        self.steps: list[tuple[Fact, int]] = []
+    def __init__(self, steps: list[tuple[Fact, int]] | None = None) -> None:
+        self.steps = steps or []
         self.total = 0.0
         self.weight = 1.0  # γ^t
         self.last: Fact | None = None
@@ -48,3 +71,184 @@ class Rollout:
         self.total += self.weight * answer[0]
         self.weight *= discount
         self.last = answer[1]
+
+
+class ExactMemory:
+    """All facts, and the Sol that they make."""
+
+    def __init__(self, config: Config, access: Access) -> None:
+        self.actions = access.actions
+        self.facts: dict[tuple[int, Any], Fact] = {}
+        self.sol = Sol(access.dimension, access.bound, eta=config.eta, discount=config.discount)
+        self.experience = Experience(access, config.discount)
+        self.challenged: set[Fact] = set()
+        """Start states whose brackets have survived a challenge."""
+        self.liked = np.zeros((access.actions + 1, access.actions), dtype=np.int64)
+        """How often an action was consistent, by the action before it; the last row is for first steps."""
+
+    def fact(self, node: Node) -> Fact | None:
+        """What is known of a node's state; states that cannot be hashed are told apart by their nodes."""
+        fact: Fact | None = node.note if node.key is None else self.facts.get((node.stage, node.key))
+        if fact is not None:
+            fact.node = node
+        return fact
+
+    def add(self, node: Node) -> Fact:
+        """The fact of a new node."""
+        key = node.key
+        fact = Fact(Place.of(node), node.phi_v, self.actions)
+        fact.node = node
+        if key is None:
+            node.note = fact
+        else:
+            self.facts[node.stage, key] = fact
+        self.experience.meet(node)
+        return fact
+
+    def begin(self) -> None:
+        """A new episode: nodes of the last one cannot be asked any more."""
+        for fact in self.facts.values():
+            fact.node = None
+
+
+class FactFinder:
+    """Asks in one episode, and rolls out what a parameter calls consistent."""
+
+    def __init__(self, config: Config, access: Access, memory: ExactMemory) -> None:
+        self.config, self.access, self.memory, self.sol = config, access, memory, memory.sol
+        self.queries = Queries(access, config.budget, config.discount, memory.experience)
+        self.rounding = ROUNDING * (1 + access.bound)
+
+    def range(self, stage: int) -> tuple[float, float]:
+        """Of returns from a stage on."""
+        return self.access.return_range(stage, self.config.discount)
+
+    # ------------------------------------------------------------------ asking
+
+    def see(self, node: Node) -> Fact:
+        """The fact of a node; T2 when it is new."""
+        fact = self.memory.fact(node)
+        if fact is None:
+            fact = self.memory.add(node)
+            low, high = self.range(node.stage)
+            self.sol.values(fact.place, fact.phi, low - self.rounding, high + self.rounding, fact)
+        return fact
+
+    def ask(self, fact: Fact, action: int, rollout: Rollout) -> None:
+        """One query, unless it was asked before, and what its answer adds to Sol."""
+        if fact.answers[action] is None:
+            self.learn(fact, action, self.queries.step(self._node(fact, rollout), action))
+
+    def ask_all(self, fact: Fact, rollout: Rollout) -> None:
+        """Every action of a state."""
+        for action in range(self.access.actions):
+            self.ask(fact, action, rollout)
+
+    def learn(self, fact: Fact, action: int, outcome: Outcome) -> None:
+        """What an answer adds to Sol; one that is known must be the same."""
+        if fact.answers[action] is not None:
+            return self.compare(fact, action, outcome.reward, outcome.next)
+        following = None if outcome.next is END else self.see(outcome.next)
+        fact.answers[action] = (outcome.reward, following)
+        ahead = 0.0 if following is None else self.config.discount * following.phi
+        fact.deltas[action] = np.concatenate([[outcome.reward], ahead - fact.phi])
+        fact.unasked -= 1
+        self.sol.inequality(fact.place, fact.deltas[action], self.rounding, fact, action)
+        if not fact.unasked:
+            self.sol.disjunction(fact.place, fact.deltas, self.rounding, fact)
+
+    def compare(self, fact: Fact, action: int, reward: float, node: Any) -> None:
+        """Raise where an answer is not the one that was given before."""
+        answer = fact.answers[action]
+        assert answer is not None
+        before, following = answer
+        known = "END" if following is None else str(following.place)
+        same = node is END if following is None else node is not END and self._same(following, node)
+        refuse_unless_same(fact.place, action, (before, known), (reward, node), same)
+
+    def walk(self, steps: list[tuple[Fact, int]]) -> None:
+        """Ask again for the last of some steps, to which only an earlier episode has been; the way there is asked."""
+        fact, action = steps[-1]
+        self.learn(fact, action, self.queries.step(self._node(fact, Rollout(steps[:-1])), action))
+
+    def check(self, fact: Fact, action: int) -> None:
+        """Ask an answer again, past any cache."""
+        assert fact.node is not None
+        self.queries.charge(1)
+        outcome = self.access.recheck(fact.node, action)
+        self.compare(fact, action, outcome.reward, outcome.next)
+
+    def _same(self, fact: Fact, node: Node) -> bool:
+        """Whether a node is of a fact's state; by its features, where states cannot be hashed."""
+        if node.key is not None:
+            return self.memory.fact(node) is fact
+        if node.note is None:
+            node.note = fact
+            fact.node = node
+        return bool(np.array_equal(fact.phi, node.phi_v))
+
+    def _node(self, fact: Fact, rollout: Rollout) -> Node:
+        """Where to ask about the fact that a rollout has come to: a state known from earlier is reached by queries."""
+        if fact.node is None:
+            start = max(i for i, (passed, _) in enumerate(rollout.steps) if passed.node is not None)
+            for passed, action in rollout.steps[start:]:
+                assert passed.node is not None
+                self.learn(passed, action, self.queries.step(passed.node, action))
+        assert fact.node is not None
+        return fact.node
+
+    # ------------------------------------------------------------------ paths
+
+    def roll_out(self, rollout: Rollout, root: Fact, theta: Array) -> None:
+        """Consistent actions from s0 on: to END, to a failure, around a circle, or until what is left is negligible."""
+        seen: dict[Fact, int] = {}
+        rollout.last, before = root, -1
+        while (fact := rollout.last) is not None and not self._negligible(rollout.weight):
+            if self.access.horizon is None:
+                if fact in seen:
+                    rollout.loop = seen[fact]
+                    return
+                seen[fact] = len(rollout.steps)
+            action = self.first_consistent(fact, theta, before, rollout)
+            if action is None:
+                rollout.failed = True
+                return
+            rollout.take(fact, action, self.config.discount)
+            self.memory.liked[before, action] += 1
+            before = action
+
+    def first_consistent(self, fact: Fact, theta: Array, before: int, rollout: Rollout) -> int | None:
+        """An action with l_a(θ) >= 0 up to rounding, asking as few as it takes; None if there is none."""
+        if self.config.ask == "all":
+            self.ask_all(fact, rollout)
+        least = -(CONSISTENT * (1 + self.access.bound) + self.sol.step * self.sol.eta)  # rounding, and what η explains
+        for action in (fact.choice, fact.best(theta)):
+            if action is not None and fact.deltas[action] @ theta >= least:
+                return action
+        for guess in self._guesses(before):
+            if fact.answers[guess] is None:
+                self.ask(fact, guess, rollout)
+                if fact.deltas[guess] @ theta >= least:
+                    return guess
+        return None
+
+    def follow(self, choices: Callable[[Node], int | None], rollout: Rollout, root: Fact, steps: int) -> None:
+        """A path of given choices; what was seen at another stage costs nothing to ask again."""
+        rollout.last = root
+        while (fact := rollout.last) is not None and len(rollout.steps) < steps:
+            action = choices(self._node(fact, rollout))
+            if action is None:
+                break
+            self.ask(fact, action, rollout)
+            rollout.take(fact, action, self.config.discount)
+
+    def _guesses(self, before: int) -> list[int]:
+        """All actions, those first that were consistent most often after the action before."""
+        return [int(action) for action in np.argsort(-self.memory.liked[before], kind="stable")]
+
+    def _negligible(self, weight: float) -> bool:
+        """Whether all that is left, discounted, is within an eighth of δ."""
+        if self.config.discount == 1 or self.access.horizon is not None:
+            return False
+        low, high = self.range(0)
+        return weight * (high - low) <= self.config.accuracy(self.access) / 8

@@ -4,20 +4,25 @@ The i-th measurement has a share of the failure probability (:mod:`tensorplan.pl
 its number of samples are fixed before they are drawn, and R + γ <φ(S'), θ*> has a known range, so Hoeffding's bound
 gives a radius for l_a(θ*); where the variance is small, Bernstein's gives a smaller one, with the variance bounded over
 the Sol of before, which contains θ* already.  Only θ* matters: there is no cover over parameters.
+
+Which state to measure.  The gap of a policy is the mean of -l_A(θ; S) over the steps of its episodes, so a visited
+state that is visited often and violates θ by much closes more of it, and the samples that show a violation grow with
+its inverse square: states are measured in the order of (weight of the visits) (violation) / (samples).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tensorplan.core import Access, Array, Node
 from tensorplan.core.intervals import bernstein_radius, hoeffding_radius
 from tensorplan.planners.evidence.approx_td import Moments
-from tensorplan.planners.evidence.evaluation import key_of
+from tensorplan.planners.evidence.evaluation import Visits, key_of
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.ledger import Ledger
 from tensorplan.planners.evidence.place import Place
@@ -29,6 +34,12 @@ CHEAP = 2_000
 
 SHARPNESS = 2.0
 """A state is measured until its violation is this many radii."""
+
+PATIENCE = 32
+"""A measurement that takes so many times the samples of a finer table waits for that."""
+
+CLOSE_SECOND = 8
+"""A state that scores less than the best one by more than this factor is not measured in the same round."""
 
 VARIANCE_NODES = 100
 """Of the branch and bound for each term of a variance."""
@@ -75,7 +86,17 @@ class Measurement:
     """For each action."""
 
 
-class Table:
+class Choice(NamedTuple):
+    """A state that may be measured."""
+
+    score: float
+    """What it says against θ for its price."""
+    price: float
+    """Samples of each action that it would take."""
+    estimate: Estimate
+
+
+class StateTable:
     """All states that were met in a session, what was sampled there, and the Sol that measurements make."""
 
     def __init__(self, sol: Sol, experience: Experience) -> None:
@@ -97,14 +118,72 @@ class Table:
         estimate.node = node
         return estimate
 
+    def learn(self, visits: Visits) -> None:
+        """What episodes met, and sampled, joins the table."""
+        for key, node in visits.nodes.items():
+            self.at(node, key)
+        for key, moments in visits.fresh:
+            self.estimates[key].moments.add(moments)
+        visits.fresh.clear()
+
+    def visited(self, visits: Visits) -> list[tuple[Estimate, float]]:
+        """The states of episodes that have samples, with the weights of their visits."""
+        known = [(self.estimates[key], weight) for key, weight in visits.weights.items()]
+        return [(estimate, weight) for estimate, weight in known if estimate.moments.n]
+
+    def promised_gap(self, theta: Array, visits: Visits) -> float:
+        """The gap that the estimated temporal differences at the visited states add up to."""
+        return math.fsum(w * e.violation(theta) for e, w in self.visited(visits)) / len(visits.returns)
+
 
 class Surveyor:
-    """Measures states in one episode."""
+    """Measures states in one episode.
 
-    def __init__(self, queries: Queries, table: Table, ledger: Ledger, least: float) -> None:
+    ``least``: a violation that does not matter.  ``samples``: n2, for each action at a state that is to be looked up.
+    """
+
+    def __init__(self, queries: Queries, table: StateTable, ledger: Ledger, least: float, samples: int) -> None:
         self.queries, self.access, self.table, self.sol = queries, queries.access, table, table.sol
-        self.ledger, self.least = ledger, least
-        """``least``: a violation that does not matter."""
+        self.ledger, self.least, self.samples = ledger, least, samples
+
+    # ------------------------------------------------------------------ which states
+
+    def rank(self, theta: Array, visits: Visits) -> list[Choice]:
+        """Visited states that say something against θ, those first that say most for their price."""
+        choices = []
+        for estimate, weight in self.table.visited(visits):
+            size = estimate.violation(theta) - self.excused
+            if size > self.least:
+                price = self._price(estimate, size)
+                choices.append(Choice(weight * size / price, price, estimate))
+        return sorted(choices, key=lambda choice: -choice.score)
+
+    def measure_best(self, choices: Sequence[Choice], theta: Array, visits: Visits) -> list[Estimate]:
+        """Measure the first of the states; those that exclude θ.
+
+        Where nothing says anything against θ, or only what is expensive to prove, the table is too coarse to act well,
+        or to see why θ is wrong (the largest of noisy l_a is too large): it is made finer instead.
+        """
+        finer = sum(max(0, 2 * self.samples - estimate.moments.n) for estimate, _ in self.table.visited(visits))
+        if not choices or choices[0].price > PATIENCE * finer > 0:
+            self.samples *= 2
+            for estimate, _ in self.table.visited(visits):
+                self._sharpen(estimate)
+            return []
+        most, least = max(2, self.sol.dimension // 2), choices[0].score / CLOSE_SECOND
+        few = [choice.estimate for choice in choices[:most] if choice.score >= least]
+        return [estimate for estimate in few if self.excludes(estimate, theta)]
+
+    def _price(self, estimate: Estimate, size: float) -> float:
+        """Samples that would show a violation at a state, by Hoeffding's bound."""
+        return self._enough(estimate, size / SHARPNESS, self.ledger.next_measurement(self.access.actions))
+
+    def _sharpen(self, estimate: Estimate) -> None:
+        """Samples for the table; no row rests on them."""
+        if estimate.moments.n < self.samples:
+            estimate.moments.add(self.sample(estimate, self.samples - estimate.moments.n))
+
+    # ------------------------------------------------------------------ measuring one
 
     @property
     def excused(self) -> float:
@@ -125,17 +204,6 @@ class Surveyor:
         """n fresh samples of every action at a state of this episode."""
         assert estimate.node is not None
         return self.queries.moments(estimate.node, n)
-
-    def sharpen(self, estimate: Estimate, n: int) -> None:
-        """Samples for the table, until there are n of each action; no row rests on them."""
-        if estimate.moments.n < n:
-            estimate.moments.add(self.sample(estimate, n - estimate.moments.n))
-
-    def price(self, estimate: Estimate, theta: Array) -> float:
-        """Samples that would show the violation of θ at a state, by Hoeffding's bound."""
-        size = estimate.violation(theta) - self.excused
-        alpha = self.ledger.next_measurement(self.access.actions)
-        return self._enough(estimate, size / SHARPNESS, alpha)
 
     def excludes(self, estimate: Estimate, theta: Array) -> bool:
         """Measure a state until T1-T3 exclude θ there; False if the violation turns out to be negligible."""

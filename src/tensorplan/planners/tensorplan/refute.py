@@ -14,7 +14,7 @@ from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan.sol import Sol
 
 NODES = 100_000
-"""Of the branch and bound, for one question."""
+"""Of the branch and bound, for one program."""
 
 CLOSE = 1.01
 """The ratio at which a bisection stops."""

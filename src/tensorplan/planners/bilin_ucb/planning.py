@@ -1,30 +1,25 @@
-"""BiLin-UCB at work in one episode; the algorithm and why it is sound: :mod:`tensorplan.planners.bilin_ucb.config`."""
+"""BiLin-UCB at work in one episode; the algorithm and why it is sound: :mod:`tensorplan.planners.bilin_ucb.planner`."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tensorplan.access.everywhere import GlobalAccess
 from tensorplan.core import END, Array, Certificate, Node
-from tensorplan.core.errors import BudgetSpent, ProblemError, Refused
+from tensorplan.core.errors import BudgetSpent, NotRealizable, ProblemError
 from tensorplan.core.intervals import Interval, bernstein_radius, betting_upper_bound, hoeffding_radius
-from tensorplan.planners.anytime import ended
-from tensorplan.planners.bilin_ucb.config import BiLinUCB
-from tensorplan.planners.bilin_ucb.constants import BilinConstants, bilin_constants
+from tensorplan.planners.anytime import Planning
 from tensorplan.planners.bilin_ucb.hypotheses import Hypotheses, Rollouts, greedy
+from tensorplan.planners.config import PlannerConfig
 from tensorplan.planners.evidence.challenge import ATTACK, DOUBTED, PILOT, doubts, find_path, find_rival, inconclusive
-from tensorplan.planners.evidence.claims import rounding_of, table_refutation, unfit_by_table, warn
-from tensorplan.planners.evidence.evaluation import Candidate, Evaluation, Player, Visits, key_of
+from tensorplan.planners.evidence.claims import rounding_of, table_refutation, unfit_by_table
+from tensorplan.planners.evidence.evaluation import Candidate, EpisodePlayer, Evaluation, Visits, key_of
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.queries import Queries
-
-BUDGET = 10**9
-"""Queries that are too many for mode ``paper`` when nobody gave a budget."""
 
 FIRST = 64
 """m at first."""
@@ -37,7 +32,7 @@ SHARPNESS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class BilinMemory:
     """What holds wherever an episode starts, and what was settled for earlier start states."""
 
     hypotheses: Hypotheses
@@ -45,25 +40,38 @@ class Memory:
     settled: dict[Any, tuple[Array, Certificate]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, access: GlobalAccess) -> Memory:
+    def of(cls, access: GlobalAccess) -> BilinMemory:
         """Of a problem about which nothing is known yet."""
         return cls(Hypotheses(access), Experience(access, 1.0))
 
 
-class GreedyPolicy:
-    """BiLin-UCB at work: the greedy policy of the best hypothesis so far."""
+class BilinPolicy:
+    """The greedy policy of the best hypothesis, or a better one that makes no use of features."""
 
-    def __init__(self, config: BiLinUCB, access: GlobalAccess, hypotheses: Hypotheses) -> None:
-        self.config, self.access, self.hypotheses = config, access, hypotheses
+    def __init__(self, planning: BilinPlanning, certificate: Certificate | None) -> None:
+        self.planning, self.certificate = planning, certificate
+        self.hypotheses, self.mean = planning.hypotheses, planning.mean
+
+    def act(self, node: Node) -> int:
+        """argmax_a <φ_q(s, a), θ>, or what the better policy does."""
+        return self.planning.choose(node)
+
+
+class BilinPlanning(Planning[BilinPolicy]):
+    """What both modes share."""
+
+    access: GlobalAccess
+    hypotheses: Hypotheses
+
+    def __init__(self, config: PlannerConfig, access: GlobalAccess) -> None:
+        self.config, self.access = config, access
         self.certain = access.deterministic_transitions and access.deterministic_rewards
         self.low, self.high = access.return_range(0)
         self.theta: Array = np.zeros(access.dimension)
         self.mean = -math.inf
         """The mean return of the policy of ``theta``, as far as it was tried."""
-        self.certificate: Certificate | None = None
-        hypotheses.sol.aim(access.root.phi_v)
 
-    def act(self, node: Node) -> int:
+    def choose(self, node: Node) -> int:
         """argmax_a <φ_q(s, a), θ>."""
         return greedy(node, self.theta)
 
@@ -73,44 +81,59 @@ class GreedyPolicy:
             raise BudgetSpent(f"the planner's budget of {self.config.budget:,} queries is spent")
 
 
-class CertifiedPolicy(GreedyPolicy):
+class CertifiedBilinPlanning(BilinPlanning):
     """Mode ``certified``."""
 
-    def __init__(self, config: BiLinUCB, access: GlobalAccess, memory: Memory, rng: np.random.Generator) -> None:
-        super().__init__(config, access, memory.hypotheses)
-        delta, key = config.accuracy(access), access.root.key
+    def __init__(
+        self, config: PlannerConfig, access: GlobalAccess, memory: BilinMemory, rng: np.random.Generator
+    ) -> None:
+        super().__init__(config, access)
+        self.memory, self.hypotheses = memory, memory.hypotheses
+        self.known: tuple[Array, Certificate] | None = None
+        """What an earlier episode has settled for this start state."""
         self.upper, self.lower = min(self.high, access.bound), self.low
-        if self.certain:  # (C) and ℓ may be off by the tolerance, at each step
-            self.zeta, self.goal = 0.0, 2 * memory.hypotheses.horizon * memory.hypotheses.loose
-        else:
-            self.zeta, self.goal = delta / (2 * (self.high - self.low)), delta / 2
+        self.zeta, self.goal = 0.0, 2 * self.hypotheses.horizon * self.hypotheses.loose
+        """Where nothing is random, (C) and ℓ may be off by the tolerance, at each step."""
         self.queries = Queries(access, config.budget, 1.0, memory.experience)
-        self.player = Player(self.queries, memory.hypotheses.horizon, rng)
+        self.player = EpisodePlayer(self.queries, self.hypotheses.horizon, rng)
         self.unfit: str | None = None
         """"v" or "q": the values that a table shows the features not to realize."""
         self.rival: Candidate | None = None
         """The policy that acts, where it was shown to earn more than that of θ."""
-        if key is not None and key in memory.settled:
-            self.theta, certificate = memory.settled[key]
-            self._check_settled(certificate)
-            self.certificate = certificate
-            return
-        status = ended(self._plan, self._bracket)
-        if status in ("certified", "refuted", "limit"):
-            status = ended(lambda: self._challenged(status), self._bracket)
-        self.certificate = self._bracket(status)
-        warn(access.problem_name, self.certificate)
-        if status == "certified" and key is not None and self.rival is None:
-            memory.settled[key] = self.theta, self.certificate
-        if status == "refuted":
-            if self.unfit is not None:
-                raise table_refutation(access, self, self.unfit)
-            certainty = "for certain" if self.certain else f"at confidence {1 - self.zeta:g}"
-            raise self.hypotheses.refutation(access.problem_name, certainty, self)
 
-    def act(self, node: Node) -> int:
+    def choose(self, node: Node) -> int:
         """argmax_a <φ_q(s, a), θ>, or what a better policy does."""
-        return super().act(node) if self.rival is None else self.player.choose(self.rival, node)
+        return super().choose(node) if self.rival is None else self.player.choose(self.rival, node)
+
+    def _begin(self) -> None:
+        delta = self.config.accuracy(self.access)
+        if not self.certain:
+            self.zeta, self.goal = delta / (2 * (self.high - self.low)), delta / 2
+        self.known = self.memory.settled.get(self.access.root.key)
+        self.hypotheses.sol.aim(self.access.root.phi_v)
+
+    def _search(self) -> str:
+        return self._close() if self.known is None else self._recall(*self.known)
+
+    def _finish(self, status: str) -> str:
+        if self.known is not None or status not in ("certified", "refuted", "limit"):
+            return status
+        return self._ended(lambda: self._challenged(status))
+
+    def _certificate(self, status: str) -> Certificate:
+        return self._bracket(status) if self.known is None else replace(self.known[1], status=status)
+
+    def _policy(self, certificate: Certificate) -> BilinPolicy:
+        key = self.access.root.key
+        if certificate.status == "certified" and key is not None and self.rival is None:
+            self.memory.settled[key] = self.theta, certificate
+        return BilinPolicy(self, certificate)
+
+    def _refutation(self, policy: BilinPolicy) -> NotRealizable:
+        if self.unfit is not None:
+            return table_refutation(self.access, policy, self.unfit)
+        certainty = "for certain" if self.certain else f"at confidence {1 - self.zeta:g}"
+        return self.hypotheses.refutation(self.access.problem_name, certainty, policy)
 
     def _challenged(self, status: str) -> str:
         """The status after an attempt to find a policy that earns more than the upper bound."""
@@ -154,10 +177,10 @@ class CertifiedPolicy(GreedyPolicy):
             if status == "certified" and hopeless and not self._contradicted:
                 break
 
-    def _check_settled(self, certificate: Certificate) -> None:
-        """Raise where the policy that an earlier episode settled no longer earns what it was shown to."""
-        visits = Visits()
-        candidate = Candidate("theta", lambda node: greedy(node, self.theta))
+    def _recall(self, theta: Array, certificate: Certificate) -> str:
+        """The policy that an earlier episode settled, if it still earns what it was shown to."""
+        self.theta, visits = theta, Visits()
+        candidate = Candidate("theta", lambda node: greedy(node, theta))
         self.player.play(candidate, 1 if self.certain else PILOT, visits)
         high = visits.mean if self.certain else betting_upper_bound(visits.returns, self.high, ALARM)
         if high < certificate.lower - self.goal / 8:
@@ -165,6 +188,7 @@ class CertifiedPolicy(GreedyPolicy):
                 f"problem {self.access.problem_name!r} has changed since an earlier episode: a policy that was shown "
                 f"to earn {certificate.lower:.4g} at least from this start state now earns {visits.mean:.4g}"
             )
+        return certificate.status
 
     def _bracket(self, status: str) -> Certificate:
         """The bracket as it stands."""
@@ -182,7 +206,7 @@ class CertifiedPolicy(GreedyPolicy):
             warnings=tuple(doubts(self.access, self.queries.experience)),
         )
 
-    def _plan(self) -> str:
+    def _close(self) -> str:
         """Optimism, episodes, and again, until the bounds meet."""
         while True:
             found = self.hypotheses.optimum(self._bounded)
@@ -210,7 +234,7 @@ class CertifiedPolicy(GreedyPolicy):
 
     @property
     def _contradicted(self) -> bool:
-        """Whether more was collected than can be had."""
+        """Whether the mean return exceeds the upper bound."""
         slack = self.goal if self.certain else rounding_of(self.access, 1.0)
         return self.lower > self.upper + slack
 
@@ -226,7 +250,7 @@ class CertifiedPolicy(GreedyPolicy):
             mean, low, high = self._value(rollouts, share)
             if low > self.lower or (low == self.lower and mean > self.mean):
                 self.lower, self.mean, self.theta = low, mean, theta
-            radii = self._radii(m, share)
+            radii = np.zeros(self.hypotheses.horizon) if self.certain else slab_radii(self.access, m, share)
             off = np.abs(rollouts.means @ np.concatenate([[1.0], theta]))
             excluded = self._contradicted or bool((off > SHARPNESS * radii + self.hypotheses.loose).any())
             kept = promise - low <= self.goal / 2 or self._closed
@@ -244,80 +268,18 @@ class CertifiedPolicy(GreedyPolicy):
         radius = bernstein_radius(rollouts.n, variance, self.high - self.low, 2 * share)
         return Interval(mean, max(self.low, mean - radius), min(self.high, mean + radius))
 
-    def _radii(self, m: int, share: float) -> Array:
-        """e_th for all stages, which hold together with probability 1 - share."""
-        horizon = self.hypotheses.horizon
-        if self.certain:
-            return np.zeros(horizon)
-        return np.array([hoeffding_radius(m, self._width(stage), share / horizon) for stage in range(horizon)])
 
-    def _width(self, stage: int) -> float:
-        """The length of the range of R + v*(S_{h+1}), given S_h and A_h; R may depend on S_{h+1}."""
-        access = self.access
-        width = access.reward_range[1] - access.reward_range[0]
-        if not access.deterministic_transitions:
-            low, high = access.return_range(stage + 1)
-            width += min(high, access.bound) - max(low, -access.bound)
-        return width
+def slab_radii(access: GlobalAccess, m: int, share: float) -> Array:
+    """e_th from m episodes for all stages, which hold together with probability 1 - share."""
+    horizon = access.horizon
+    assert horizon is not None
+    return np.array([hoeffding_radius(m, slab_width(access, stage), share / horizon) for stage in range(horizon)])
 
 
-class PrintedPolicy(GreedyPolicy):
-    """Mode ``paper``."""
-
-    def __init__(self, config: BiLinUCB, access: GlobalAccess) -> None:
-        self.constants = _constants(config, access)
-        super().__init__(config, access, Hypotheses(access, self.constants.R))
-        self._announce()
-        status = ended(self._plan, lambda status: Certificate(self.high, self.low, status))
-        if status != "done":
-            self.certificate = Certificate(self.high, self.low, status)
-        if status == "refuted":
-            overridden = ", ".join(self.constants.overridden)
-            certainty = f"if {overridden} are right" if overridden else f"at confidence {1 - self.constants.failure:g}"
-            raise self.hypotheses.refutation(access.problem_name, certainty, self)
-
-    def _plan(self) -> str:
-        """Algorithm 1; where nothing is random one episode stands for m, and a θ that its data allow stays."""
-        for _ in range(self.constants.T):
-            found = self.hypotheses.optimum(lambda bound: None)
-            if found.status == "infeasible":
-                return "refuted"
-            if found.theta is None:
-                return "limit"
-            self.hypotheses.policies += 1
-            rollouts = Rollouts(self.access)
-            rollouts.extend(found.theta, 1 if self.certain else self.constants.m, self._charge)
-            mean = rollouts.total / rollouts.n
-            if mean > self.mean:
-                self.mean, self.theta = mean, found.theta
-            self.hypotheses.learn(rollouts.means)
-            if self.certain and self.hypotheses.agrees(found.theta):
-                break
-        return "done"
-
-    def _announce(self) -> None:
-        """Refuse if the planning may cost too much."""
-        budget = self.access.remaining
-        if self.config.budget is not None:
-            budget = min(budget, self.config.budget - self.access.spent)
-        if not self.certain and self.constants.queries > (BUDGET if budget == math.inf else budget):
-            limit = f"{BUDGET:,} when no budget is given" if budget == math.inf else f"the budget of {budget:,.0f}"
-            raise Refused(
-                f"BiLin-UCB as printed needs {Decimal(self.constants.trajectories):.3g} trajectories, up to "
-                f"{Decimal(self.constants.queries):.3g} queries, more than {limit}; override T, m and R, or use "
-                "mode='certified'"
-            )
-
-
-def _constants(config: BiLinUCB, access: GlobalAccess) -> BilinConstants:
-    """The paper's constants with the overrides; half of δ is for the loss, half for the probability of failure."""
-    if access.reward_range[0] < 0 or access.reward_range[1] > 1:
-        raise Refused(
-            f"BiLin-UCB as printed is for rewards in [0, 1], and problem {access.problem_name!r} has "
-            f"[{access.reward_range[0]:g}, {access.reward_range[1]:g}]"
-        )
-    assert access.horizon is not None
-    delta, horizon = config.accuracy(access), access.horizon
-    failure = min(delta / (2 * horizon), 0.3)
-    overrides: dict[str, Any] = {"T": config.T, "m": config.m, "R": config.R}
-    return bilin_constants(access.dimension, horizon, access.bound, delta / 2, failure, **overrides)
+def slab_width(access: GlobalAccess, stage: int) -> float:
+    """The length of the range of R + v*(S_{h+1}), given S_h and A_h; R may depend on S_{h+1}."""
+    width = access.reward_range[1] - access.reward_range[0]
+    if not access.deterministic_transitions:
+        low, high = access.return_range(stage + 1)
+        width += min(high, access.bound) - max(low, -access.bound)
+    return width

@@ -1,7 +1,7 @@
 """BiLin-UCB (Du et al. 2021, Algorithm 1) for linear q* and v* with one θ*, under global access.
 
     for t = 1, 2, .., T
-        f_t  <- the optimistic hypothesis: the largest <φ_v(s0), θ> that (C) and (Q) of bilin_program.py allow
+        f_t  <- the optimistic hypothesis: the largest <φ_v(s0), θ> that (C) and (Q) of hypotheses.py allow
         run m episodes of π_t = argmax_a <φ_q(s, a), θ_t>; D_th are their transitions at stage h
     return the best π_t
 
@@ -30,7 +30,6 @@ that is independent of those before it, so at most d + 1 are tried.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -39,18 +38,16 @@ import numpy as np
 from tensorplan.access.everywhere import GlobalAccess
 from tensorplan.core import Policy
 from tensorplan.core.errors import BadInput, Refused
-from tensorplan.core.specs import number, one_of, undiscounted, whole
+from tensorplan.core.specs import number, undiscounted, whole
+from tensorplan.planners.config import PlannerConfig
 from tensorplan.planners.sessions import OneProblem
-from tensorplan.planners.tensorplan.config import TensorPlan
 
-if TYPE_CHECKING:
-    from tensorplan.planners.bilin_ucb.policy import Memory
-
-MODES = ("certified", "paper")
+if TYPE_CHECKING:  # it loads the optimiser
+    from tensorplan.planners.bilin_ucb.planning import BilinMemory
 
 
 @dataclass(frozen=True, kw_only=True)
-class BiLinUCB:
+class BiLinUCB(PlannerConfig):
     """BiLin-UCB for the class M^{v*/q*}: both maps are right at every state, whether it can be reached or not.
 
     ``delta``: the loss that is allowed, E[return] >= v*(s0) - δ; None takes a tenth of the range of returns.
@@ -58,21 +55,16 @@ class BiLinUCB:
     the best policy so far acts, which takes no queries.  ``T``, ``m`` and ``R`` replace constants of mode ``paper``.
     """
 
-    delta: float | None = None
     mode: str = "certified"
-    budget: int | None = None
     T: int | None = None
     m: int | None = None
     R: float | None = None
+    modes: ClassVar[tuple[str, ...]] = ("certified", "paper")
     about: ClassVar[str] = "BiLin-UCB for linear q* and v*: looks at all states, needs both right everywhere"
     access: ClassVar[str] = "global"
 
     def __post_init__(self) -> None:
-        if self.delta is not None and not number("delta", self.delta, -math.inf) > 0:
-            raise BadInput(f"delta must be positive, got {self.delta!r}")
-        one_of("mode", self.mode, MODES)
-        if self.budget is not None:
-            whole("budget", self.budget, 0)
+        super().__post_init__()
         for name in ("T", "m", "R"):
             value = getattr(self, name)
             if value is not None and self.mode != "paper":
@@ -84,9 +76,9 @@ class BiLinUCB:
         """Start an episode, knowing nothing."""
         return self.session().begin(access, rng)
 
-    def session(self) -> Session:
+    def session(self) -> BilinSession:
         """A planner that keeps its data for later episodes of the same problem, wherever they start."""
-        return Session(self)
+        return BilinSession(self)
 
     def fit(self, access: GlobalAccess) -> None:
         """Refuse, before any query, a problem that does not fit."""
@@ -102,12 +94,8 @@ class BiLinUCB:
         except Refused as error:
             raise Refused(f"{error}, which BiLin-UCB needs: its hypotheses are about all of them") from None
 
-    def accuracy(self, access: GlobalAccess) -> float:
-        """δ, as TensorPlan understands it."""
-        return TensorPlan(delta=self.delta).accuracy(access)
 
-
-class Session:
+class BilinSession:
     """A BiLin-UCB with a memory, for episodes in one problem."""
 
     access: ClassVar[str] = "global"
@@ -115,19 +103,21 @@ class Session:
     def __init__(self, config: BiLinUCB) -> None:
         self.config = config
         self._problem = OneProblem()
-        self._memory: Memory | None = None
+        self._memory: BilinMemory | None = None
 
     def __repr__(self) -> str:
         return repr(self.config)
 
     def begin(self, access: GlobalAccess, rng: np.random.Generator) -> Policy:
         """Start an episode with the data of earlier ones; mode ``paper`` starts anew, as printed."""
-        from tensorplan.planners.bilin_ucb.policy import CertifiedPolicy, Memory, PrintedPolicy
+        from tensorplan.planners.bilin_ucb.planning import BilinMemory, CertifiedBilinPlanning
+        from tensorplan.planners.bilin_ucb.printed import PaperBilinPlanning
 
         self._problem.check(access)
         self.config.fit(access)
         if self.config.mode == "paper":
-            return PrintedPolicy(self.config, access)
+            given = {"T": self.config.T, "m": self.config.m, "R": self.config.R}
+            return PaperBilinPlanning(self.config, given, access).plan()
         if self._memory is None:
-            self._memory = Memory.of(access)
-        return CertifiedPolicy(self.config, access, self._memory, rng)
+            self._memory = BilinMemory.of(access)
+        return CertifiedBilinPlanning(self.config, access, self._memory, rng).plan()
