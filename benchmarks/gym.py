@@ -22,7 +22,7 @@ import numpy as np
 
 import tensorplan as tp
 from benchmarks.packages import DEPTH, Mcts, Mctx
-from tensorplan.judge.estimates import student
+from tensorplan.evaluation.estimates import student
 from tensorplan.problems.tables.tabular import TabularMDP, TabularValues, solve_tabular
 
 STEPS, ROUNDS = 2_000, 100

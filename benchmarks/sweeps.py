@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from tensorplan.core.errors import TensorplanError
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.parallel.replicas import ReplicatedMDP
 from tensorplan.sweeps.store import Store
 from tensorplan.sweeps.suite import Suite

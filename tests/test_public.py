@@ -36,12 +36,6 @@ def test_rooms_need_no_second_import(room):
     assert python(f"import tensorplan as tp; print(tp.{room}.__name__)") == f"tensorplan.{room}\n"
 
 
-def test_functions_keep_their_names_when_rooms_of_the_same_name_are_imported():
-    program = "import tensorplan as tp, tensorplan.judge.compare, tensorplan.diagnose.diagnosis; "
-    program += "from tensorplan.judge import verdict; print(tp.judge is verdict.judge, callable(tp.diagnose))"
-    assert python(program) == "True True\n"
-
-
 def test_importing_the_package_is_cheap():
     assert python("import sys, tensorplan; print('numpy' in sys.modules)") == "False\n"
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys as _sys
 from importlib import import_module as _import_module
-from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
@@ -45,12 +43,12 @@ _WHERE = {
     "tensorplan.bridges.agent": "PlannerAgent",
     "tensorplan.bridges.gymnasium_env": "register_envs to_gym",
     "tensorplan.features": "FeatureMap Frame",
-    "tensorplan.diagnose.diagnosis": "Diagnosis diagnose",
-    "tensorplan.diagnose.fit_features": "fit_features",
-    "tensorplan.judge.verdict": "Verdict judge",
-    "tensorplan.judge.estimates": "query_cost student",
-    "tensorplan.judge.sessions": "side_by_side",
-    "tensorplan.judge.compare": "compare",
+    "tensorplan.diagnosis.diagnosis": "Diagnosis diagnose",
+    "tensorplan.diagnosis.fit_features": "fit_features",
+    "tensorplan.evaluation.verdict": "Verdict judge",
+    "tensorplan.evaluation.estimates": "query_cost student",
+    "tensorplan.evaluation.sessions": "side_by_side",
+    "tensorplan.evaluation.compare": "compare",
 }
 _ROOMS = ("features", "game", "optimism", "proofs", "testing")
 """Modules that are public as a whole."""
@@ -96,17 +94,17 @@ if TYPE_CHECKING:
     from tensorplan.core.errors import Refused as Refused
     from tensorplan.core.errors import TensorplanError as TensorplanError
     from tensorplan.core.intervals import Interval as Interval
-    from tensorplan.diagnose.diagnosis import Diagnosis as Diagnosis
-    from tensorplan.diagnose.diagnosis import diagnose as diagnose
-    from tensorplan.diagnose.fit_features import fit_features as fit_features
+    from tensorplan.diagnosis.diagnosis import Diagnosis as Diagnosis
+    from tensorplan.diagnosis.diagnosis import diagnose as diagnose
+    from tensorplan.diagnosis.fit_features import fit_features as fit_features
+    from tensorplan.evaluation.compare import compare as compare
+    from tensorplan.evaluation.estimates import query_cost as query_cost
+    from tensorplan.evaluation.estimates import student as student
+    from tensorplan.evaluation.sessions import side_by_side as side_by_side
+    from tensorplan.evaluation.verdict import Verdict as Verdict
+    from tensorplan.evaluation.verdict import judge as judge
     from tensorplan.features import FeatureMap as FeatureMap
     from tensorplan.features import Frame as Frame
-    from tensorplan.judge.compare import compare as compare
-    from tensorplan.judge.estimates import query_cost as query_cost
-    from tensorplan.judge.estimates import student as student
-    from tensorplan.judge.sessions import side_by_side as side_by_side
-    from tensorplan.judge.verdict import Verdict as Verdict
-    from tensorplan.judge.verdict import judge as judge
     from tensorplan.loop import run as run
     from tensorplan.planners.baselines.confident_lspi import ConfidentLSPI as ConfidentLSPI
     from tensorplan.planners.baselines.oracle import Oracle as Oracle
@@ -138,25 +136,16 @@ if TYPE_CHECKING:
     from tensorplan.proofs import check
 
 
-class _Package(_ModuleType):
-    """The package.  ``judge`` and ``diagnose`` are functions and rooms; importing a room keeps the function's name."""
-
-    def __getattr__(self, name: str) -> object:
-        """Import a public name when it is first used, so that ``import tensorplan`` stays fast."""
-        if name in _ROOMS:
-            return _import_module(f"tensorplan.{name}")
-        if name not in _HOME:
-            raise AttributeError(f"module 'tensorplan' has no attribute {name!r}")
-        value = getattr(_import_module(_HOME[name]), name)
-        setattr(self, name, value)
-        return value
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOME and isinstance(value, _ModuleType)):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return ["__version__", *__all__]
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that ``import tensorplan`` stays fast."""
+    if name in _ROOMS:
+        return _import_module(f"tensorplan.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'tensorplan' has no attribute {name!r}")
+    value: object = getattr(_import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
 
 
-_sys.modules[__name__].__class__ = _Package
+def __dir__() -> list[str]:
+    return ["__version__", *__all__]

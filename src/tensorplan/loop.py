@@ -45,13 +45,13 @@ def run(
 ) -> Run:
     """Episodes of the planner in the problem, metered; both may be given by name, as in ``run("hanoi/3", "uct")``.
 
-    ``budget`` bounds the queries of an episode; ``cache`` answers declared-deterministic queries from memory,
-    charged once (see :mod:`tensorplan.access.local`).  Each episode has its own access object and three independent
-    random streams, for the world, the simulator and the planner, made from (seed, episode); a random problem that is
-    named without a seed is drawn by ``seed``.  With ``learn`` a :class:`tensorplan.core.Learner` keeps what it learned
-    from episode to episode; without, episodes are independent.  ``progress(episode, steps, queries)`` is called after
-    every step, ``on_action(episode, state, stage, action)`` before it.  When Ctrl-C, a spent budget or an error ends the run, what was done is kept, the episode under way
-    included: in the result, or in the ``run`` attribute of the error.
+    ``budget`` bounds the queries of an episode; ``cache`` answers declared-deterministic queries from memory, charged
+    once (see :mod:`tensorplan.access.local`).  Each episode has its own access object and three independent random
+    streams, for the world, the simulator and the planner, made from (seed, episode); a random problem that is named
+    without a seed is drawn by ``seed``.  With ``learn`` a :class:`tensorplan.core.Learner` keeps what it learned from
+    episode to episode; without, episodes are independent.  ``progress(episode, steps, queries)`` is called after every
+    step, ``on_action(episode, state, stage, action)`` before it.  When Ctrl-C, a spent budget or an error ends the run,
+    what was done is kept, the episode under way included: in the result, or in the ``run`` attribute of the error.
 
     A policy may have a method ``observe(action, reward, node)``, which is told what the world did.  Where a problem is
     declared deterministic, answers of the simulator, steps of the world and the policy's certificate are held against

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.report.page import write_report
 from tensorplan.sweeps.store import Store
 from tensorplan.sweeps.suite import Suite

@@ -675,7 +675,7 @@ CONSTANTS = ("constants", "--A", "2", "--d", "3", "--H", "5", "--delta", "0.5", 
 
 @pytest.mark.parametrize("interrupt", [interrupting, interrupted_run])
 def test_ctrl_c_leaves_the_constants_that_are_measured(cli, monkeypatch, interrupt):
-    from tensorplan.judge import runner
+    from tensorplan.evaluation import runner
 
     monkeypatch.setattr(runner, "run", interrupt(runner.run, 2))
     code, out, err = cli(*CONSTANTS)
@@ -731,7 +731,7 @@ def test_ctrl_c_before_the_first_query(cli, monkeypatch):
 
 
 def test_ctrl_c_between_two_runs_keeps_the_comparison(cli, monkeypatch):
-    from tensorplan.judge import runner
+    from tensorplan.evaluation import runner
 
     monkeypatch.setattr(runner, "instance", interrupting(runner.instance, 2))
     code, out, err = cli("compare", "hanoi/3", "--planners", "oracle", "--seeds", "3", "--json")

@@ -12,7 +12,7 @@ from inline import Inline
 
 import tensorplan as tp
 from tensorplan.core.errors import BadInput
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.paper.table1 import APART, Table1Experiment, rows_of, table1
 from tensorplan.paper.table1_rows import ROWS, Contender, InstanceFamily, TableRow
 from tensorplan.problems.catalog import instance

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tensorplan as tp
 from tensorplan.core import Problem
 from tensorplan.core.errors import BadInput
-from tensorplan.diagnose.inputs import named
+from tensorplan.diagnosis.inputs import named
 from tensorplan.problems.catalog import CATALOG, instance, make
 from tensorplan.problems.random.layered import Procedural
 

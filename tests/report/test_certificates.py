@@ -10,7 +10,7 @@ import pytest
 
 import tensorplan as tp
 from tensorplan.core.jsonable import plain
-from tensorplan.judge.row import certificate_columns, traces
+from tensorplan.evaluation.row import certificate_columns, traces
 from tensorplan.report.certificates import MEANINGS, certificate_lines, checked_lines, checked_row, confidences
 
 SURE = tp.Certificate(2.0, 1.0, "certified", assumes="v* is linear")

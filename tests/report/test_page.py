@@ -13,7 +13,7 @@ import pytest
 from inline import Inline
 
 import tensorplan as tp
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.paper.hardness import HardnessExperiment, hardness
 from tensorplan.report import svg
 from tensorplan.report.markup import Markup, join, tag

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tensorplan.core.intervals import Interval
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.sweeps.standings import comparisons, normalised_regret, profiles, scaling, standings
 from tensorplan.sweeps.statistics import holm
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tensorplan import BadInput
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.sweeps import store as module
 from tensorplan.sweeps.columns import COLUMNS
 from tensorplan.sweeps.store import NAME, SCHEMA, Store, StoreError, lock

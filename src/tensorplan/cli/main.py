@@ -35,8 +35,8 @@ from tensorplan.cli.terminal import (
 
 if TYPE_CHECKING:
     from tensorplan.core import Episode, Problem, Run
-    from tensorplan.judge.row import Row
-    from tensorplan.judge.verdict import Verdict
+    from tensorplan.evaluation.row import Row
+    from tensorplan.evaluation.verdict import Verdict
     from tensorplan.paper.hardness import Hardness
     from tensorplan.planners.tensorplan.trace import Iteration
     from tensorplan.sweeps.sweep import Progress
@@ -155,7 +155,7 @@ def plan(
 ) -> int:
     """Run a planner on a problem and show what it did."""
     from tensorplan.core.errors import TensorplanError
-    from tensorplan.judge.estimates import query_cost
+    from tensorplan.evaluation.estimates import query_cost
     from tensorplan.loop import run
     from tensorplan.planners.registry import make_planner
     from tensorplan.problems.catalog import instance
@@ -232,7 +232,7 @@ def compare(
     problem: str, planners: str, seeds: int, budget: int | None, max_steps: int, seed: int, as_json: bool
 ) -> int:
     """Planners side by side on the same instances: regret and queries, with intervals."""
-    from tensorplan.judge.compare import compare as compare_planners
+    from tensorplan.evaluation.compare import compare as compare_planners
 
     names = [name.strip() for name in planners.split(",") if name.strip()]
     if any(name.startswith("tensorplan") for name in names):
@@ -506,7 +506,7 @@ def report(folder: str, out: str | None, as_json: bool) -> int:
 def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json: bool) -> int:
     """Run TensorPlan and write a page that steps through what it did, for a browser."""
     from tensorplan.core.errors import NotRealizable
-    from tensorplan.judge.row import traces
+    from tensorplan.evaluation.row import traces
     from tensorplan.loop import run
     from tensorplan.planners.tensorplan.planner import TensorPlan
     from tensorplan.problems.catalog import instance
@@ -550,8 +550,8 @@ def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json
 @as_json
 def diagnose(env: str, kind: str | None, budget: int, seed: int, as_json: bool, **options: Any) -> int:
     """How far features are from realizing v* or q*, and what follows; ENV is like hanoi/6 or FrozenLake-v1."""
-    from tensorplan.diagnose.diagnosis import diagnose as examine
-    from tensorplan.diagnose.inputs import named
+    from tensorplan.diagnosis.diagnosis import diagnose as examine
+    from tensorplan.diagnosis.inputs import named
 
     with progress(1) as show:
         show(0, f"opening {env}")
@@ -672,7 +672,7 @@ def _optimal(task: Problem, played: Run, *, thorough: bool) -> list[float | None
 
 def _verdict(task: Problem, config: Any, played: Run, delta: float) -> Verdict | None:
     """Whether the planner is sound: for certain, or by its episodes where there are several."""
-    from tensorplan.judge.verdict import exact_loss, exact_verdict, judge_run
+    from tensorplan.evaluation.verdict import exact_loss, exact_verdict, judge_run
 
     loss = exact_loss(task, config, played.seed)
     if loss is not None:
@@ -682,7 +682,7 @@ def _verdict(task: Problem, config: Any, played: Run, delta: float) -> Verdict |
 
 def _show_run(task: Problem, played: Run, optimal: Sequence[float | None], verdict: Verdict | None) -> None:
     """The episodes in a table, and below it what was asked, done and proved."""
-    from tensorplan.judge.estimates import query_cost
+    from tensorplan.evaluation.estimates import query_cost
     from tensorplan.report.tables import certificate_sentences, run_table, with_interval
 
     print_table(run_table(task, played, optimal))
@@ -715,7 +715,7 @@ def _episode_row(episode: Episode, optimal: float | None) -> dict[str, Any]:
 
 def _write_traces(path: str, played: Run) -> None:
     from tensorplan.core.files import write_output
-    from tensorplan.judge.row import traces
+    from tensorplan.evaluation.row import traces
 
     data = {"problem": played.problem, "planner": played.planner, "seed": played.seed}
     write_output(path, json.dumps({**data, "episodes": traces(played.episodes)}, allow_nan=False))

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from tensorplan.core.errors import BadInput
 from tensorplan.core.intervals import Interval
 from tensorplan.core.specs import lookup, whole
+from tensorplan.evaluation.row import Row
 from tensorplan.game import STRATEGIES, AbstractGame, Cost
 from tensorplan.game.search import cost_of
-from tensorplan.judge.row import Row
 from tensorplan.paper.growth import slope
 from tensorplan.sweeps.sweep import collect
 from tensorplan.sweeps.unit import Built, Experiment, PlannerUnit, Result, Unit, content_id

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from tensorplan.judge.row import Row
-from tensorplan.judge.runner import run_unit
+from tensorplan.evaluation.row import Row
+from tensorplan.evaluation.runner import run_unit
 from tensorplan.planners.printed.constants import Constants
 from tensorplan.planners.tensorplan.planner import TensorPlan
 from tensorplan.problems.random.layered import layered

@@ -2,7 +2,7 @@
 
 A row is a class of problems.  It has *families* of instances in that class that grow in one parameter, and planners
 that are run on them.  A planner is *sound* at a size when the 95% interval of its mean loss lies below δ (the loss is
-that of :class:`tensorplan.judge.row.Row`).  Its cost is the largest call of an episode.
+that of :class:`tensorplan.evaluation.row.Row`).  Its cost is the largest call of an episode.
 
 The verdict is read off the measurements alone, by one rule for all rows: a class is tractable, ✓, when some planner is
 sound at every size of every family, and its cost does not grow exponentially by :mod:`tensorplan.paper.growth`; it is
@@ -23,8 +23,8 @@ from tensorplan.core.errors import BadInput
 from tensorplan.core.intervals import Interval
 from tensorplan.core.jsonable import plain
 from tensorplan.core.specs import whole
-from tensorplan.judge.estimates import student
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.estimates import student
+from tensorplan.evaluation.row import Row
 from tensorplan.paper.growth import Growth, growth
 from tensorplan.paper.table1_rows import ROWS, Contender, InstanceFamily, TableRow
 from tensorplan.sweeps.statistics import grouped

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from tensorplan.core.files import write_output
 from tensorplan.core.jsonable import plain
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.report import svg
 from tensorplan.report.certificates import MEANINGS
 from tensorplan.report.markup import Markup, join, tag

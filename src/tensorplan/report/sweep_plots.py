@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from tensorplan.core.intervals import Interval
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.report import svg
 from tensorplan.report.markup import Markup, join, tag
 from tensorplan.report.pieces import Section, count, spelled

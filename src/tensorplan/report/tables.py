@@ -18,10 +18,10 @@ from tensorplan.report.certificates import certificate_lines
 if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be loaded
     from tensorplan.core import Certificate, Problem, Run
     from tensorplan.core.intervals import Interval
-    from tensorplan.diagnose.diagnosis import Diagnosis
+    from tensorplan.diagnosis.diagnosis import Diagnosis
+    from tensorplan.evaluation.compare import Comparison
+    from tensorplan.evaluation.row import Row
     from tensorplan.game import Cost
-    from tensorplan.judge.compare import Comparison
-    from tensorplan.judge.row import Row
     from tensorplan.paper.hardness import Hardness
     from tensorplan.paper.table1 import CostCurve, RowResult, Table1
     from tensorplan.paper.verify.families import Verification
@@ -415,7 +415,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def diagnosis_table(diagnosis: Diagnosis) -> Table:
     """What is known about the features: a section for v* and one for q*."""
-    from tensorplan.diagnose.diagnosis import findings
+    from tensorplan.diagnosis.diagnosis import findings
 
     note = "\n".join(diagnosis.notes) or None
     table = _table(f"Features of {diagnosis.problem}", ["", "about", "finding"], [], note)

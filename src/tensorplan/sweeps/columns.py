@@ -12,7 +12,7 @@ from typing import Any
 
 from tensorplan.core.errors import BadInput
 from tensorplan.core.files import check_output
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 
 TYPES = {"str": "TEXT", "int": "INTEGER", "float": "REAL"}
 COLUMNS = {f.name: TYPES[str(f.type).removesuffix(" | None")] for f in fields(Row)}

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from tensorplan.core.errors import BadInput, TensorplanError
 from tensorplan.core.specs import whole
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.parallel.processes import Child, processors, resident
 from tensorplan.sweeps.unit import Built, Result, Unit, failure, play
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorplan.core.intervals import Interval
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.sweeps.statistics import (
     DECIMALS,
     Paired,

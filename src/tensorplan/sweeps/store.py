@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorplan.core.errors import BadInput, TensorplanError
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.sweeps.columns import COLUMNS, check_export, restored, storable, write_rows
 from tensorplan.sweeps.suite import Suite
 from tensorplan.sweeps.unit import Experiment

@@ -17,7 +17,7 @@ from typing import Any
 
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import one_of
-from tensorplan.judge.row import Row
+from tensorplan.evaluation.row import Row
 from tensorplan.sweeps.engines import Engine, LocalEngine
 from tensorplan.sweeps.store import Store, lock
 from tensorplan.sweeps.unit import Experiment, Unit

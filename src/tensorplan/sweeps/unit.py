@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from tensorplan.core.errors import LONGEST, shortened
-from tensorplan.judge.row import Row, traces
-from tensorplan.judge.runner import run_unit
+from tensorplan.evaluation.row import Row, traces
+from tensorplan.evaluation.runner import run_unit
 from tensorplan.loop import MAX_STEPS
 from tensorplan.sweeps.names import complete_planner, complete_problem
 

@@ -16,7 +16,7 @@ from printed_errors import Eight, Eleven, Five, Nine, Seven, Six, Ten, Thirteen,
 
 from tensorplan.core import END
 from tensorplan.core.errors import BadInput
-from tensorplan.judge.verdict import judge_run
+from tensorplan.evaluation.verdict import judge_run
 from tensorplan.loop import run
 from tensorplan.planners.baselines.random import RandomPlanner
 from tensorplan.problems.catalog import make

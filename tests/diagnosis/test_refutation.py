@@ -7,9 +7,9 @@ import pytest
 from lines import Line, Noisy, Scattered, line, states_of
 
 import tensorplan as tp
-from tensorplan.diagnose import diagnosis as module
-from tensorplan.diagnose.diagnosis import Fitted, diagnose
-from tensorplan.diagnose.refutation import RefutationAttempt, try_to_refute
+from tensorplan.diagnosis import diagnosis as module
+from tensorplan.diagnosis.diagnosis import Fitted, diagnose
+from tensorplan.diagnosis.refutation import RefutationAttempt, try_to_refute
 
 
 @pytest.mark.parametrize("bound", [5.0, 20.0, 1000.0])

@@ -7,9 +7,9 @@ import pytest
 
 import tensorplan as tp
 from tensorplan.core.jsonable import plain
-from tensorplan.diagnose.diagnosis import diagnose
-from tensorplan.diagnose.fit_features import Fit, Selected, fit_features
-from tensorplan.diagnose.inputs import named, refeatured
+from tensorplan.diagnosis.diagnosis import diagnose
+from tensorplan.diagnosis.fit_features import Fit, Selected, fit_features
+from tensorplan.diagnosis.inputs import named, refeatured
 from tensorplan.features import Frame, build
 from tensorplan.features.misfit import Fitter
 

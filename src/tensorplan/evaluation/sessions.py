@@ -18,7 +18,7 @@ from tensorplan.core import Certificate, Episode, Learner, Planner, Problem
 from tensorplan.core.errors import Refused
 from tensorplan.core.intervals import Interval
 from tensorplan.core.specs import whole
-from tensorplan.judge.estimates import student
+from tensorplan.evaluation.estimates import student
 from tensorplan.loop import MAX_STEPS, run
 from tensorplan.planners.baselines.oracle import Oracle
 

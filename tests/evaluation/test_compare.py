@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.judge import runner
+from tensorplan.evaluation import runner
 from tensorplan.problems import catalog
 
 
@@ -89,7 +89,5 @@ def test_problems_and_planners_as_objects():
 def test_what_is_neither_a_name_nor_the_thing_itself():
     with pytest.raises(tp.BadInput, match="expected a problem, or the name of one such as 'hanoi/3', got 3"):
         tp.compare(3, ["random"])
-    with pytest.raises(
-        tp.BadInput, match="expected a planner, or the name of one such as 'uct', got .*a class: make an instance"
-    ):
+    with pytest.raises(tp.BadInput, match="expected a planner, or the name of one such as 'uct', got"):
         tp.compare("hanoi/3", [tp.UCT])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.judge.estimates import student
-from tensorplan.judge.sessions import side_by_side
+from tensorplan.evaluation.estimates import student
+from tensorplan.evaluation.sessions import side_by_side
 
 
 @pytest.fixture(scope="module")

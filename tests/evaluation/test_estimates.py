@@ -6,7 +6,7 @@ from scipy import stats
 
 import tensorplan as tp
 from tensorplan.core.intervals import BETS, betting_lower_bound, betting_upper_bound, empirical_bernstein
-from tensorplan.judge.estimates import student
+from tensorplan.evaluation.estimates import student
 
 
 def test_student_agrees_with_scipy():

@@ -11,9 +11,9 @@ from tensorplan.core.errors import BadInput, TensorplanError
 from tensorplan.core.intervals import Interval
 from tensorplan.core.jsonable import plain
 from tensorplan.core.specs import whole
-from tensorplan.judge.estimates import student
-from tensorplan.judge.row import Row
-from tensorplan.judge.runner import run_unit
+from tensorplan.evaluation.estimates import student
+from tensorplan.evaluation.row import Row
+from tensorplan.evaluation.runner import run_unit
 from tensorplan.loop import MAX_STEPS
 from tensorplan.planners.registry import as_planner
 from tensorplan.problems.catalog import as_problem

@@ -6,8 +6,8 @@ import pytest
 from lines import Line, Noisy, line
 
 import tensorplan as tp
-from tensorplan.diagnose.diagnosis import diagnose
-from tensorplan.diagnose.inputs import named, points_of, refeatured
+from tensorplan.diagnosis.diagnosis import diagnose
+from tensorplan.diagnosis.inputs import named, points_of, refeatured
 
 
 def test_coordinates_of_states():

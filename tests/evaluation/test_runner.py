@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tensorplan as tp
-from tensorplan.judge.loss import LossMeter
-from tensorplan.judge.row import certificate_columns
-from tensorplan.judge.runner import run_unit
+from tensorplan.evaluation.loss import LossMeter
+from tensorplan.evaluation.row import certificate_columns
+from tensorplan.evaluation.runner import run_unit
 from tensorplan.optimism import Search
 
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import tensorplan as tp
-from tensorplan.diagnose import targets as places
-from tensorplan.diagnose.diagnosis import Bracket, Fitted, between, diagnose
-from tensorplan.diagnose.guarantee import rounded_down, rounded_up
-from tensorplan.diagnose.inputs import named, refeatured
-from tensorplan.diagnose.redundancy import redundant
+from tensorplan.diagnosis import targets as places
+from tensorplan.diagnosis.diagnosis import Bracket, Fitted, between, diagnose
+from tensorplan.diagnosis.guarantee import rounded_down, rounded_up
+from tensorplan.diagnosis.inputs import named, refeatured
+from tensorplan.diagnosis.redundancy import redundant
 from tensorplan.features.misfit import misfit_floor
 from tensorplan.problems.random.featurize import reachable
 

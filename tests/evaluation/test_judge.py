@@ -7,7 +7,7 @@ from helpers import Walk, problem
 from hypothesis import given, settings
 
 import tensorplan as tp
-from tensorplan.judge.verdict import exact_loss
+from tensorplan.evaluation.verdict import exact_loss
 from tensorplan.testing import problems
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from tensorplan.core import Episode, Planner, Problem, Run
 from tensorplan.core.errors import NotRealizable, Refused
-from tensorplan.judge.loss import LossMeter
-from tensorplan.judge.row import Row, certificate_columns
+from tensorplan.evaluation.loss import LossMeter
+from tensorplan.evaluation.row import Row, certificate_columns
 from tensorplan.loop import MAX_STEPS, run
 from tensorplan.planners.registry import as_planner
 from tensorplan.planners.tensorplan.trace import Trace

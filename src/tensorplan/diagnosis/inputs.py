@@ -13,7 +13,7 @@ from tensorplan.core import Array, Problem, State
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import one_of, parse
 from tensorplan.core.user_code import CODE
-from tensorplan.diagnose.targets import search
+from tensorplan.diagnosis.targets import search
 from tensorplan.features import Frame, PointFeatures, resolve
 from tensorplan.problems.catalog import CATALOG, instance
 from tensorplan.problems.gym.convert import from_gym

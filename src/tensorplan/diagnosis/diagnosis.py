@@ -2,7 +2,7 @@
 
 Where the places (stage, state) can be listed the misfit η = min_θ max |v* - <φ, θ>| is bracketed
 (:mod:`tensorplan.features.misfit`), with v* as dynamic programming gives it; elsewhere TensorPlan tries to refute
-realizability (:mod:`tensorplan.diagnose.refutation`).
+realizability (:mod:`tensorplan.diagnosis.refutation`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tensorplan.core import Array, OptimalValues, Problem
 from tensorplan.core.errors import BadInput, Refused
 from tensorplan.core.jsonable import plain
 from tensorplan.core.specs import one_of, whole
-from tensorplan.diagnose.guarantee import Guarantee, guarantee, rounded_down, rounded_up
-from tensorplan.diagnose.redundancy import Redundant, redundant
-from tensorplan.diagnose.refutation import RefutationAttempt, try_to_refute
-from tensorplan.diagnose.targets import Gathering, Places, Targets, gather, listed, starts
+from tensorplan.diagnosis.guarantee import Guarantee, guarantee, rounded_down, rounded_up
+from tensorplan.diagnosis.redundancy import Redundant, redundant
+from tensorplan.diagnosis.refutation import RefutationAttempt, try_to_refute
+from tensorplan.diagnosis.targets import Gathering, Places, Targets, gather, listed, starts
 from tensorplan.features.misfit import Fitter, SupFit
 from tensorplan.problems.catalog import as_problem
 

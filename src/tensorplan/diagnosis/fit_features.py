@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 from tensorplan.core import Array, Problem, State
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import number, whole
-from tensorplan.diagnose.guarantee import rounded_up
-from tensorplan.diagnose.inputs import SEARCHED, points_of
-from tensorplan.diagnose.targets import ENTRIES, listed
+from tensorplan.diagnosis.guarantee import rounded_up
+from tensorplan.diagnosis.inputs import SEARCHED, points_of
+from tensorplan.diagnosis.targets import ENTRIES, listed
 from tensorplan.features import FeatureMap, Frame, resolve
 from tensorplan.features.maps import BaseMap
 from tensorplan.features.misfit import Fitter, SupFit

@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorplan.core import Certificate, Planner, Problem
 from tensorplan.core.errors import NotRealizable
-from tensorplan.diagnose.guarantee import rounded_down
+from tensorplan.diagnosis.guarantee import rounded_down
 from tensorplan.loop import Driver, Streams
 from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
 from tensorplan.planners.tensorplan.planner import TensorPlan
