@@ -1,0 +1,71 @@
+"""The options that several commands have, and the checks of paths before the work begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+
+def output_file(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """The path, if it can be written to: said before the work, not after it."""
+    from tensorplan.core.files import check_output
+
+    if path is not None:
+        check_output(path)
+    return path
+
+
+def picture_file(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """The path, if a picture can be drawn there."""
+    if path is not None:
+        from tensorplan.report.figures import check_picture
+
+        check_picture(path)
+    return path
+
+
+def export_file(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """The path, if rows can be exported to it."""
+    if path is not None:
+        from tensorplan.sweeps.columns import check_export
+
+        check_export(path)
+    return path
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+
+
+seed = click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Random seed.")
+
+
+budget = click.option("--budget", default=None, type=click.IntRange(min=0), help="Queries per episode.")
+
+
+max_steps = click.option(
+    "--max-steps",
+    default=100_000,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Cut episodes of problems without a horizon off.",
+)
+
+
+kept = click.option(
+    "--out", default=None, type=click.Path(file_okay=False), help="Keep measurements there, to go on later."
+)
+
+
+def engines(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where units of work are done."""
+    where = click.Choice(["local", "ray"])
+    at_a_time = click.IntRange(min=1)
+    for option in (
+        click.option("--address", default=None, help="Of a running Ray cluster."),
+        click.option("--workers", default=None, type=at_a_time, help="Units at a time.  [default: processors]"),
+        click.option("--engine", default="local", show_default=True, type=where, help="Where to run."),
+    ):
+        command = option(command)
+    return command

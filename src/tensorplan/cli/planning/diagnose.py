@@ -1,0 +1,38 @@
+"""``tensorplan diagnose``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tensorplan.cli.options import as_json, seed
+from tensorplan.cli.terminal import DONE, interrupted, print_json, print_table, progress
+
+
+@click.command()
+@click.argument("env")
+@click.option("--features", default=None, help="A spec such as poly2.  [default: the problem's own]")
+@click.option("--kind", default=None, type=click.Choice(["v", "q"]), help="Of which values.  [default: v, or both]")
+@click.option("--horizon", default=None, type=click.IntRange(min=1), help="Of a Gymnasium environment.")
+@click.option("--discount", default=None, type=click.FloatRange(0, 1, min_open=True), help="The discount.")
+@click.option("--bound", default=None, type=click.FloatRange(0, min_open=True), help="B, to be judged, or to try with.")
+@click.option("--budget", default=100_000, show_default=True, type=click.IntRange(min=0), help="Queries of a trial.")
+@seed
+@as_json
+def diagnose(env: str, kind: str | None, budget: int, seed: int, as_json: bool, **options: Any) -> int:
+    """How far features are from realizing v* or q*, and what follows; ENV is like hanoi/6 or FrozenLake-v1."""
+    from tensorplan.diagnosis.diagnosis import diagnose as examine
+    from tensorplan.diagnosis.inputs import named
+
+    with progress(1) as show:
+        show(0, f"opening {env}")
+        problem = named(env, kind=kind, seed=seed, **options)
+        result = examine(problem, kind=kind, budget=budget, seed=seed, progress=lambda text: show(0, text))
+    if as_json:
+        print_json(result.as_json())
+    else:
+        from tensorplan.report.tables import diagnosis_table
+
+        print_table(diagnosis_table(result))
+    return interrupted() if result.interrupted else DONE

@@ -1,0 +1,86 @@
+"""What several commands do: configure a planner, load the optimiser, tell how far an experiment is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tensorplan.cli.terminal import DONE, FAILED, complain, console, interrupted, say
+
+if TYPE_CHECKING:
+    from tensorplan.planners.tensorplan.trace import Iteration
+    from tensorplan.sweeps.sweep import Progress
+
+
+def configured(config: Any, delta: float | None, trace: bool, show: Callable[[str], None]) -> Any:
+    """The planner with δ, a trace and progress, where it knows of them."""
+    from tensorplan.core.specs import options
+
+    knows = options(config)
+    changes: dict[str, Any] = {}
+    if "delta" in knows and delta is not None:
+        changes["delta"] = delta
+    if trace:
+        if "trace" not in knows:
+            raise click.UsageError(f"{config!r} keeps no trace")
+        changes["trace"] = True
+    if "callback" in knows:
+        warm_up()
+
+        def tell(iteration: Iteration) -> None:
+            show(
+                f"iteration {iteration.number}, upper {iteration.upper:.5g}, lower {iteration.lower:.5g}, "
+                f"gap {iteration.gap:.3g}, {iteration.queries:,} queries"
+            )
+
+        changes["callback"] = tell
+    return dataclasses.replace(config, **changes) if changes else config
+
+
+def warm_up() -> None:
+    """Load the optimiser; say so where it must be compiled first."""
+    from threading import Timer
+
+    from tensorplan.optimism import Program, Search
+
+    note = Timer(3.0, lambda: say("compiling the optimiser, half a minute, this once", err=True))
+    note.daemon = True
+    note.start()
+    try:
+        Search(Program([1.0], 1.0)).solve()  # not optimism.solve, which takes Ctrl-C for the end of a search
+    finally:
+        note.cancel()
+
+
+def teller(show: Callable[..., None]) -> Callable[[Progress], None]:
+    """Shows how far an experiment is, and what it has found so far."""
+    from tensorplan.report.tables import so_far_table
+
+    def tell(p: Progress) -> None:
+        left = "" if p.remaining is None else f", {p.remaining:,.0f} s left"
+        show(p.done, f"{p.rate:.2f} units/s{left}, {p.failures} failed", lambda: so_far_table(p.rows))
+
+    return tell
+
+
+def ended(stopped: str | None) -> int:
+    """The exit code of an experiment that ran to its end or was stopped, after saying so."""
+    if stopped is None:
+        return DONE
+    return interrupted() if stopped == "interrupted" else complain(stopped, FAILED)
+
+
+def show_missing(missing: Sequence[str]) -> None:
+    """What Ctrl-C left unmeasured."""
+    if missing:
+        console().print(f"not measured: {'; '.join(missing)}", highlight=False, soft_wrap=True)
+
+
+def say_why(notes: Sequence[str]) -> None:
+    """Why there is no regret, in one sentence; the instances of one family have the same reason, each with its name."""
+    if notes:
+        more = f" (and so for {len(notes) - 1:,} more instances)" if len(notes) > 1 else ""
+        complain(f"there is no regret: {notes[0]}{more}", DONE)
