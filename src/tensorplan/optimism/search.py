@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorplan.core.errors import ProgramError
 from tensorplan.optimism.branch import AHEAD, SATISFIED, Trial, admit, choose, make_trial, repair
-from tensorplan.optimism.program import Certificate, Program, Solution
+from tensorplan.optimism.program import BoundTree, Program, Solution
 from tensorplan.optimism.relax import EMPTY, UNIT, VIOLATED, Desk, Rows, compiled, make_desk, relax
 from tensorplan.optimism.tree import (
     CLOSED,
@@ -400,7 +400,7 @@ class Search:
         self._pool = pool
         return wider
 
-    def _certificate(self) -> Certificate:
+    def _certificate(self) -> BoundTree:
         """The tree with the multipliers of its leaves, in the units of the program."""
         pool, used = self._pool, int(self._counters[NODES])
         alternatives = self.program.alternatives
@@ -419,7 +419,7 @@ class Search:
                     bound[node] = self._proved(entries)
             ends.append(len(index))
         form = pool.form[:used].astype(np.int64)
-        return Certificate(
+        return BoundTree(
             parent=pool.parent[:used].astype(np.int64),
             form=np.where(form < 0, -1, form // alternatives),
             choice=np.where(form < 0, -1, form % alternatives),

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.core.errors import CertificateError
-from tensorplan.optimism.program import Array, Certificate, Ints, Program, Solution
+from tensorplan.optimism.program import Array, BoundTree, Ints, Program, Solution
 
 CLAIM = 1e-9
 """A claimed number may be off by this much of |claim| + B ‖c‖: claims are floating-point evaluations."""
@@ -65,7 +65,7 @@ def verify(program: Program, solution: Solution, *, exact: bool = False) -> floa
 # ---------------------------------------------------------------------------------------------------- the tree
 
 
-def _check_arrays(certificate: Certificate) -> None:
+def _check_arrays(certificate: BoundTree) -> None:
     """The arrays are vectors of the right kind, with lengths that agree."""
     nodes = len(np.atleast_1d(certificate.parent))
     entries = len(np.atleast_1d(certificate.index))
@@ -82,7 +82,7 @@ def _check_arrays(certificate: Certificate) -> None:
             raise CertificateError(f"{name} of the certificate has shape {array.shape}, not ({length},)")
 
 
-def _check_nodes(program: Program, certificate: Certificate) -> None:
+def _check_nodes(program: Program, certificate: BoundTree) -> None:
     """Node 0 is the root, every other node has an earlier parent and a range of a form, and leaves have bounds."""
     parent, edge = certificate.parent, np.arange(len(certificate.parent)) > 0
     if parent[0] != -1:
@@ -108,7 +108,7 @@ def _check_nodes(program: Program, certificate: Certificate) -> None:
     _refuse(bound == math.inf, lambda k: f"leaf {k} claims the bound inf, which says nothing")
 
 
-def _check_entries(program: Program, certificate: Certificate) -> None:
+def _check_entries(program: Program, certificate: BoundTree) -> None:
     """Only leaves have multipliers, each of an own row, and >= 0, or of a finite end of a range on the path to it."""
     start, index, value = certificate.start, certificate.index, certificate.value
     nodes, rows = len(certificate.parent), len(program.rows)
@@ -143,7 +143,7 @@ def _check_entries(program: Program, certificate: Certificate) -> None:
     _refuse(twice, lambda t: f"leaf {leaf[order[t]]} has two multipliers of index {index[order[t]]}")
 
 
-def _check_branchings(program: Program, certificate: Certificate) -> None:
+def _check_branchings(program: Program, certificate: BoundTree) -> None:
     """Every feasible θ of an inner node lies in one of its children, which are a cover or a split.
 
     The ranges of a cover are finite, those of a split are not: an infinite end of any of the children makes it a split.
@@ -166,7 +166,7 @@ def _check_branchings(program: Program, certificate: Certificate) -> None:
     _check_covers(program, certificate, child[~split[parent]].reshape(-1, program.alternatives))
 
 
-def _check_splits(certificate: Certificate, family: Ints) -> None:
+def _check_splits(certificate: BoundTree, family: Ints) -> None:
     """The two children of each row have the ranges (-inf, s] and [s, inf) of one form: every θ is in one of them."""
     node, choice = certificate.parent[family[:, 0]], certificate.choice[family]
     low, high = certificate.low[family], certificate.high[family]
@@ -181,7 +181,7 @@ def _check_splits(certificate: Certificate, family: Ints) -> None:
     )
 
 
-def _check_covers(program: Program, certificate: Certificate, family: Ints) -> None:
+def _check_covers(program: Program, certificate: BoundTree, family: Ints) -> None:
     """The children of each row have each alternative of one form i once, and ranges [-w_a, w_a] that are wide enough.
 
     A feasible θ has |l_{i,a}| <= tol_i for some a, so w_a >= tol_i for all a is enough.  In a product program let
@@ -199,7 +199,7 @@ def _check_covers(program: Program, certificate: Certificate, family: Ints) -> N
         _refuse(narrow, lambda t: f"node {child[t]} has a range narrower than the tolerance of form {form[t]}")
 
 
-def _check_products(program: Program, certificate: Certificate, family: Ints) -> None:
+def _check_products(program: Program, certificate: BoundTree, family: Ints) -> None:
     for children in family:
         product = math.prod(map(Fraction, certificate.high[children].tolist()), start=Fraction(1))
         node, form = certificate.parent[children[0]], certificate.form[children[0]]
@@ -209,14 +209,14 @@ def _check_products(program: Program, certificate: Certificate, family: Ints) ->
             )
 
 
-def _inner(certificate: Certificate) -> NDArray[np.bool_]:
+def _inner(certificate: BoundTree) -> NDArray[np.bool_]:
     """Which nodes have children."""
     inner = np.zeros(len(certificate.parent), dtype=np.bool_)
     inner[certificate.parent[1:]] = True
     return inner
 
 
-def _ends(certificate: Certificate) -> Array:
+def _ends(certificate: BoundTree) -> Array:
     """The end of its range that each multiplier uses: high if it is > 0, low if it is < 0; 0 if it is 0 or of a row."""
     value, ranged = certificate.value, certificate.index < 0
     edge = np.where(ranged, -certificate.index, 0)
@@ -287,7 +287,7 @@ class _Leaves:
     end: Array
 
     @staticmethod
-    def of(program: Program, certificate: Certificate) -> _Leaves:
+    def of(program: Program, certificate: BoundTree) -> _Leaves:
         # Inner nodes have no entries, so the entries of successive leaves follow one another without a gap.
         node = np.flatnonzero(~_inner(certificate))
         ranged = certificate.index < 0
