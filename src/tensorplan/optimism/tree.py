@@ -1,100 +1,17 @@
-"""The tree: nodes, the heap of those that are open, and a node on the desk."""
+"""The tree: the heap of its open nodes, and the way of a node to the desk and back."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tensorplan.optimism.relax import DEPENDENT, Desk, Rows, clear, compiled, fetch, push, split
+from tensorplan.optimism.basis import DEPENDENT, clear, fetch, push, split
+from tensorplan.optimism.compiled import compiled
+from tensorplan.optimism.state import COUNT, HEAP, NODES, Desk, Heap, Pool, Rows
 
 OPEN, INNER, CLOSED, VOID = 0, 1, 2, 3
 """What a node is: waiting, branched on, a leaf with a bound, a leaf without points."""
-
-NODES, HEAP, SOLVED, DIVE, DIVED, POPS = range(6)
-"""Places in the array of counters."""
-
-
-class Pool(NamedTuple):
-    """All nodes, one per line; node 0 is the root."""
-
-    parent: NDArray[np.int32]
-    form: NDArray[np.int32]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    bound: NDArray[np.float64]
-    t: NDArray[np.float64]
-    state: NDArray[np.int8]
-    active: NDArray[np.int32]
-    row: NDArray[np.int32]
-    side: NDArray[np.int8]
-    y: NDArray[np.float64]
-
-
-class Heap(NamedTuple):
-    """Open nodes; some may be listed twice, or be closed by now."""
-
-    node: NDArray[np.int64]
-    key: NDArray[np.float64]
-
-
-class Keep(NamedTuple):
-    """A copy of what the desk holds of the parent while its children are tried."""
-
-    q: NDArray[np.float64]
-    r: NDArray[np.float64]
-    row: NDArray[np.int64]
-    side: NDArray[np.float64]
-    equal: NDArray[np.bool_]
-    b: NDArray[np.float64]
-    y: NDArray[np.float64]
-    x: NDArray[np.float64]
-    cq: NDArray[np.float64]
-    xq: NDArray[np.float64]
-    pc: NDArray[np.float64]
-    x0: NDArray[np.float64]
-
-
-def make_pool(capacity: int, d: int) -> Pool:
-    """Room for that many nodes."""
-    return Pool(
-        parent=np.zeros(capacity, dtype=np.int32),
-        form=np.zeros(capacity, dtype=np.int32),
-        low=np.zeros(capacity),
-        high=np.zeros(capacity),
-        bound=np.zeros(capacity),
-        t=np.zeros(capacity),
-        state=np.zeros(capacity, dtype=np.int8),
-        active=np.zeros(capacity, dtype=np.int32),
-        row=np.zeros((capacity, d + 1), dtype=np.int32),
-        side=np.zeros((capacity, d + 1), dtype=np.int8),
-        y=np.zeros((capacity, d + 1)),
-    )
-
-
-def make_heap(capacity: int) -> Heap:
-    """Room for that many entries."""
-    return Heap(node=np.zeros(capacity, dtype=np.int64), key=np.zeros(capacity))
-
-
-def make_keep(d: int) -> Keep:
-    """Memory for the copy of a node in dimension d."""
-    vectors = [np.zeros(d + 1) for _ in range(5)]
-    return Keep(
-        q=np.zeros((d, d)),
-        r=np.zeros((d, d)),
-        row=np.zeros(d + 1, dtype=np.int64),
-        side=vectors[0],
-        equal=np.zeros(d + 1, dtype=np.bool_),
-        b=vectors[1],
-        y=vectors[2],
-        x=np.zeros(d),
-        cq=vectors[3],
-        xq=vectors[4],
-        pc=np.zeros(d),
-        x0=np.zeros(d),
-    )
 
 
 @compiled
@@ -113,13 +30,13 @@ def push_heap(heap: Heap, counters: Any, node: int, key: float) -> None:
 
 
 @compiled
-def fill_heap(state: Any, bound: Any, heap: Heap, counters: Any) -> None:
-    """The heap of all leaves that are not void, which are open again."""
+def fill_heap(pool: Pool, heap: Heap, counters: Any) -> None:
+    """Open all leaves that are not void again, and make them the heap."""
     counters[HEAP] = 0
     for node in range(counters[NODES]):
-        if state[node] == OPEN or state[node] == CLOSED:
-            state[node] = OPEN
-            push_heap(heap, counters, node, bound[node])
+        if pool.state[node] == OPEN or pool.state[node] == CLOSED:
+            pool.state[node] = OPEN
+            push_heap(heap, counters, node, pool.bound[node])
 
 
 @compiled
@@ -147,8 +64,8 @@ def narrow(rows: Rows, desk: Desk, form: int, low: float, high: float) -> tuple[
     """Narrow the range of a form at the node on the desk; returns the range that it had, scaled."""
     before = desk.lo[form], desk.hi[form]
     if before[0] == -np.inf and before[1] == np.inf:
-        desk.path[desk.path[-1]] = form
-        desk.path[-1] += 1
+        desk.path[desk.path[COUNT]] = form
+        desk.path[COUNT] += 1
     desk.lo[form] = max(before[0], low / rows.scale[form] + rows.centre[form])
     desk.hi[form] = min(before[1], high / rows.scale[form] + rows.centre[form])
     return before
@@ -158,17 +75,17 @@ def narrow(rows: Rows, desk: Desk, form: int, low: float, high: float) -> tuple[
 def widen(desk: Desk, form: int, before: tuple[float, float]) -> None:
     """Undo the last ``narrow``."""
     if before[0] == -np.inf and before[1] == np.inf:
-        desk.path[-1] -= 1
+        desk.path[COUNT] -= 1
     desk.lo[form], desk.hi[form] = before
 
 
 @compiled
 def load(rows: Rows, desk: Desk, pool: Pool, node: int) -> int:
     """Put a node's ranges and active rows on the desk; returns the number of active rows."""
-    for p in range(desk.path[-1]):
+    for p in range(desk.path[COUNT]):
         desk.lo[desk.path[p]] = -np.inf
         desk.hi[desk.path[p]] = np.inf
-    desk.path[-1] = 0
+    desk.path[COUNT] = 0
     walk = node
     while walk > 0:
         narrow(rows, desk, pool.form[walk], pool.low[walk], pool.high[walk])
@@ -203,25 +120,14 @@ def store(desk: Desk, pool: Pool, node: int, k: int, bound: float, t: float) -> 
 
 
 @compiled
-def keep(desk: Desk, copy: Keep, k: int, back: bool) -> None:
-    """Copy the k active rows and what belongs to them to ``copy``, or back."""
-    d = len(desk.x)
+def carry(source: Any, target: Any, k: int) -> None:
+    """Copy k active rows and what belongs to them, from the desk to a copy of it or back."""
+    d = len(source.x)
     for i in range(k):
-        if back:
-            desk.row[i], desk.side[i], desk.equal[i] = copy.row[i], copy.side[i], copy.equal[i]
-            desk.b[i], desk.y[i], desk.cq[i], desk.xq[i] = copy.b[i], copy.y[i], copy.cq[i], copy.xq[i]
-        else:
-            copy.row[i], copy.side[i], copy.equal[i] = desk.row[i], desk.side[i], desk.equal[i]
-            copy.b[i], copy.y[i], copy.cq[i], copy.xq[i] = desk.b[i], desk.y[i], desk.cq[i], desk.xq[i]
+        target.row[i], target.side[i], target.equal[i] = source.row[i], source.side[i], source.equal[i]
+        target.b[i], target.y[i], target.cq[i], target.xq[i] = source.b[i], source.y[i], source.cq[i], source.xq[i]
         for h in range(d):
-            if back:
-                desk.q[i, h] = copy.q[i, h]
-                desk.r[h, i] = copy.r[h, i]
-            else:
-                copy.q[i, h] = desk.q[i, h]
-                copy.r[h, i] = desk.r[h, i]
+            target.q[i, h] = source.q[i, h]
+            target.r[h, i] = source.r[h, i]
     for h in range(d):
-        if back:
-            desk.x[h], desk.pc[h], desk.x0[h] = copy.x[h], copy.pc[h], copy.x0[h]
-        else:
-            copy.x[h], copy.pc[h], copy.x0[h] = desk.x[h], desk.pc[h], desk.x0[h]
+        target.x[h], target.pc[h], target.x0[h] = source.x[h], source.pc[h], source.x0[h]
