@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.optimism.compiled import compiled
+from tensorplan.optimism.compiled import compiled, inlined
 from tensorplan.optimism.state import Desk, Rows
 
 DEPENDENT = 1e-9
@@ -33,7 +33,7 @@ def dot(a: Any, b: Any) -> float:
     return total
 
 
-@compiled
+@inlined
 def clear(rows: Rows, desk: Desk) -> None:
     """No active rows: x0 = 0 and P c = c."""
     for h in range(len(desk.x)):

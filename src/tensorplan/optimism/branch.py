@@ -95,7 +95,7 @@ def plan_split(state: State, slot: int, f: int, at: float, value: float, least: 
     trial.form[slot, 1], trial.low[slot, 1], trial.high[slot, 1] = f, at, np.inf
 
 
-@compiled
+@inlined
 def plan_product(state: State, slot: int, first: int, tol: float) -> None:
     """Branch on a product |Π_a l_a| <= tol that x misses.
 
@@ -145,7 +145,7 @@ def try_children(state: State, slot: int, k: int, t: float) -> None:
         form = trial.form[slot, child]
         before = narrow(rows, desk, form, trial.low[slot, child], trial.high[slot, child])
         found = relax(rows, desk, k, t, False)
-        state.counters[SOLVED] += 1
+        state.tree.counters[SOLVED] += 1
         trial.kind[slot, child], trial.bound[slot, child], trial.t[slot, child] = found.kind, found.bound, found.t
         trial.active[slot, child] = found.active
         for j in range(found.active):

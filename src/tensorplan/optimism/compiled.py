@@ -11,15 +11,15 @@ import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_STAMP = "".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(Path(__file__).parent.glob("*.py")))
+_STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
 _OPTIONS: Any = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}, "nogil": True}
 
 
 def compiled(function: F) -> F:
     """The function, compiled when first called; the machine code is kept on disk.
 
-    Numba would keep code that calls into another file when only that file changes, so the stamp by which it recognises
-    what it has kept is a hash of all files of this folder.
+    Numba would keep code that calls into another file when only that file changes, and fail to read what it kept for
+    classes that are gone, so a hash of all files of this folder is a part of the version that it looks at first.
 
     Sums may be taken in any order, else they could not be vectorised.  So that the order is always the same, no
     innermost loop both sums and stores: such a loop decides when it is entered whether it runs vectorised, by how near
@@ -31,7 +31,7 @@ def compiled(function: F) -> F:
         return cast(F, numba.njit(**_OPTIONS)(function))
     kept = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if kept is not None:  # None when the user turned the compiler off
-        kept._source_stamp = _STAMP
+        kept._source_stamp = kept._version = f"{kept._version} {_STAMP}"
     return cast(F, dispatcher)
 
 

@@ -156,7 +156,7 @@ def repair(state: State, relaxed: Relaxed, proven: float) -> None:
             break
         relaxed = relax(rows, desk, relaxed.active, relaxed.t, True)
         proven = relaxed.bound - relaxed.rounding
-        state.counters[SOLVED] += 1
+        state.tree.counters[SOLVED] += 1
         if relaxed.kind == EMPTY:
             break
     if found:

@@ -10,7 +10,7 @@ import numpy as np
 from tensorplan.optimism.program import Array, BoundTree
 from tensorplan.optimism.relax import UNIT
 from tensorplan.optimism.scale import Scaled
-from tensorplan.optimism.state import Pool
+from tensorplan.optimism.state import NODES, Tree
 from tensorplan.optimism.tree import INNER, VOID
 
 BLURRED = 1e-10
@@ -20,17 +20,18 @@ ROOT_DIGITS = 128
 """Binary digits of a root in exact arithmetic: far more than a float has."""
 
 
-def bound_tree(scaled: Scaled, pool: Pool, used: int) -> BoundTree:
-    """The first nodes of a pool, with what their multipliers prove of the program."""
-    return _Writer(scaled, pool).tree(used)
+def bound_tree(scaled: Scaled, tree: Tree) -> BoundTree:
+    """The tree with what the multipliers of its leaves prove of the program."""
+    return _Writer(scaled, tree).write()
 
 
 class _Writer:
-    def __init__(self, scaled: Scaled, pool: Pool) -> None:
-        self.scaled, self.program, self.pool = scaled, scaled.program, pool
+    def __init__(self, scaled: Scaled, tree: Tree) -> None:
+        self.scaled, self.program, self.searched = scaled, scaled.program, tree
 
-    def tree(self, used: int) -> BoundTree:
-        program, pool, state = self.program, self.pool, self.pool.state[:used]
+    def write(self) -> BoundTree:
+        program, searched, used = self.program, self.searched, int(self.searched.counters[NODES])
+        state = searched.state[:used]
         length = self.scaled.size / program.radius if program.radius > 0 else 0.0
         ends: list[int] = [0]
         index: list[int] = []
@@ -44,13 +45,13 @@ class _Writer:
                 if state[node] != VOID:
                     bound[node] = self._proved(entries)
             ends.append(len(index))
-        form = pool.form[:used].astype(np.int64)
+        form = searched.form[:used].astype(np.int64)
         return BoundTree(
-            parent=pool.parent[:used].astype(np.int64),
+            parent=searched.parent[:used].astype(np.int64),
             form=np.where(form < 0, -1, form // program.alternatives),
             choice=np.where(form < 0, -1, form % program.alternatives),
-            low=pool.low[:used].copy(),
-            high=pool.high[:used].copy(),
+            low=searched.low[:used].copy(),
+            high=searched.high[:used].copy(),
             bound=bound,
             start=np.array(ends, dtype=np.int64),
             index=np.array(index, dtype=np.int64),
@@ -62,10 +63,10 @@ class _Writer:
 
         Where both ends of a range have one, their difference proves no less.
         """
-        pool, edges = self.pool, self._edges(node)
+        searched, edges = self.searched, self._edges(node)
         entries: dict[int, float] = {}
-        for i in range(pool.active[node]):
-            name, y = int(pool.row[node, i]), float(pool.y[node, i]) * factor * float(pool.side[node, i])
+        for i in range(searched.active[node]):
+            name, y = int(searched.row[node, i]), float(searched.y[node, i]) * factor * float(searched.side[node, i])
             if y != 0.0:
                 y /= self.scaled.norm(name)
                 # The sign says which end is meant: that of an equality, whose ends two edges may give, is free.
@@ -76,23 +77,23 @@ class _Writer:
     def _edges(self, node: int) -> dict[tuple[int, bool], int]:
         """For each form with a range on the path, and each of its ends, the node whose edge has it narrowest."""
         edges: dict[tuple[int, bool], int] = {}
-        pool = self.pool
+        searched = self.searched
         while node > 0:
-            form = int(pool.form[node])
-            if (form, True) not in edges or pool.high[node] < pool.high[edges[form, True]]:
+            form = int(searched.form[node])
+            if (form, True) not in edges or searched.high[node] < searched.high[edges[form, True]]:
                 edges[form, True] = node
-            if (form, False) not in edges or pool.low[node] > pool.low[edges[form, False]]:
+            if (form, False) not in edges or searched.low[node] > searched.low[edges[form, False]]:
                 edges[form, False] = node
-            node = int(pool.parent[node])
+            node = int(searched.parent[node])
         return edges
 
     def _proved(self, entries: dict[int, float]) -> float:
         """b·y + B ‖c - Aᵀy‖, rounded up: what these multipliers prove."""
-        program, pool, d = self.program, self.pool, self.program.dimension
+        program, searched, d = self.program, self.searched, self.program.dimension
         place, y = np.array(list(entries), dtype=np.int64), np.array(list(entries.values()))
         row, edge = place[place >= 0], -place[place < 0]
-        forms = program.forms.reshape(-1, d + 1)[pool.form[edge]]
-        end = np.where(y[place < 0] > 0, pool.high[edge], pool.low[edge])
+        forms = program.forms.reshape(-1, d + 1)[searched.form[edge]]
+        end = np.where(y[place < 0] > 0, searched.high[edge], searched.low[edge])
         normals, b = np.empty((len(y), d)), np.empty(len(y))
         normals[place >= 0], b[place >= 0] = program.rows[row], program.rhs[row]
         normals[place < 0], b[place < 0] = forms[:, 1:], end - forms[:, 0]

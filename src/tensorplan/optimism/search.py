@@ -37,9 +37,8 @@ from tensorplan.optimism.state import (
     Flags,
     State,
     make_desk,
-    make_heap,
     make_keep,
-    make_pool,
+    make_tree,
     make_trial,
 )
 from tensorplan.optimism.step import DONE, FULL, GOING, STOPPED, work
@@ -106,11 +105,10 @@ class Search:
             raise ProgramError(f"candidates must be a number of disjunctions >= 1, got {candidates!r}")
         self.candidates = candidates
         self._scaled = scale(program)
-        self._pool = make_pool(ROOM, program.dimension)
-        self._pool.parent[0], self._pool.form[0] = -1, -1
-        self._pool.bound[0], self._pool.t[0] = WHOLE_BALL, 1.0
-        self._counters = np.zeros(6, dtype=np.int64)
-        self._counters[NODES] = 1
+        self._tree = make_tree(ROOM, program.dimension)
+        self._tree.parent[0], self._tree.form[0] = -1, -1
+        self._tree.bound[0], self._tree.t[0] = WHOLE_BALL, 1.0
+        self._tree.counters[NODES] = 1
         self._best = Best(np.array([-np.inf]), np.zeros(program.dimension))
         self._hot: set[int] = set()
 
@@ -153,7 +151,7 @@ class Search:
                 state = self._grow(state)
             if outcome == DONE or time.perf_counter() >= deadline:
                 break
-            if node_limit is not None and self._counters[SOLVED] >= node_limit:
+            if node_limit is not None and self._tree.counters[SOLVED] >= node_limit:
                 break
             steps = LIMITED_STEPS if limited else min(2 * steps, MOST_STEPS)
         self._hot = set(state.desk.hot[: state.desk.hot[COUNT]].tolist())
@@ -163,7 +161,7 @@ class Search:
 
     def _start(self) -> State:
         """The state of a search with all leaves open, and with the best point of the call before if it is feasible."""
-        program, counters = self.program, self._counters
+        program, counters = self.program, self._tree.counters
         d, alternatives = program.dimension, program.alternatives
         counters[SOLVED], counters[POPS], counters[DIVE] = 0, 0, NO_NODE
         self._best = self._recall()
@@ -173,12 +171,10 @@ class Search:
             desk=self._warm(make_desk(d, len(program.forms) * alternatives, len(program.rows))),
             copy=make_keep(d),
             trial=make_trial(self.candidates, alternatives, d),
-            pool=self._pool,
-            heap=make_heap(2 * len(self._pool.bound)),
-            counters=counters,
+            tree=self._tree,
             best=self._best,
         )
-        fill_heap(state.pool, state.heap, counters)
+        fill_heap(self._tree)
         return state
 
     def _warm(self, desk: Desk) -> Desk:
@@ -205,13 +201,12 @@ class Search:
 
     def _grow(self, state: State) -> State:
         """The state with twice the room for nodes."""
-        pool = make_pool(2 * len(state.pool.bound), self.program.dimension)
-        heap = make_heap(2 * len(state.heap.node))
-        arrays: list[tuple[Any, Any]] = [*zip(state.pool, pool, strict=True), *zip(state.heap, heap, strict=True)]
+        tree = make_tree(2 * len(state.tree.bound), self.program.dimension)
+        arrays: list[tuple[Any, Any]] = list(zip(state.tree, tree, strict=True))
         for old, new in arrays:
             new[: len(old)] = old
-        self._pool = pool
-        return state._replace(pool=pool, heap=heap)
+        self._tree = tree
+        return state._replace(tree=tree)
 
     def _tolerated(self, gap: float) -> float:
         """The difference between bound and value that counts as none, in the unit ball."""
@@ -224,11 +219,12 @@ class Search:
 
     def _solution(self, done: bool, gap: float, certificate: bool, began: float) -> Solution:
         """What the tree says, and whether it bears out that the search is done."""
-        program, size, used = self.program, self._scaled.size, int(self._counters[NODES])
-        state = self._pool.state[:used]
-        bounds = self._pool.bound[:used][(state == OPEN) | (state == CLOSED)]
+        program, tree, size = self.program, self._tree, self._scaled.size
+        used = int(tree.counters[NODES])
+        leaf = (tree.state[:used] == OPEN) | (tree.state[:used] == CLOSED)
+        bounds = tree.bound[:used][leaf]
         bound = float(bounds.max()) * size if len(bounds) else -np.inf
-        proof = bound_tree(self._scaled, self._pool, used) if certificate else None
+        proof = bound_tree(self._scaled, tree) if certificate else None
         proven = float(np.nanmax(proof.bound)) if proof is not None and len(bounds) else bound
         theta, value = None, -np.inf
         if self._best.value[0] > -np.inf:
@@ -247,7 +243,7 @@ class Search:
             theta=theta,
             value=value,
             bound=max(proven, value),  # a point that satisfies the rows up to the tolerance may be ahead by as much
-            nodes=int(self._counters[SOLVED]),
+            nodes=int(tree.counters[SOLVED]),
             seconds=time.perf_counter() - began,
             certificate=proof,
         )

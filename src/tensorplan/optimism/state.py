@@ -21,7 +21,7 @@ STOP = -1
 """The place in ``Desk.is_hot`` that another thread may set, so that the search leaves off at once."""
 
 NODES, HEAP, SOLVED, DIVE, DIVED, POPS = range(6)
-"""Places in ``State.counters``: nodes of the tree, entries of the heap, node problems solved, the node to dive into
+"""Places in ``Tree.counters``: nodes of the tree, entries of the heap, node problems solved, the node to dive into
 (or NO_NODE), steps of the dive so far, nodes taken from the heap."""
 
 NO_NODE = -1
@@ -143,8 +143,8 @@ class Trial(NamedTuple):
     y: Floats
 
 
-class Pool(NamedTuple):
-    """All nodes of the tree, one per line; node 0 is the root."""
+class Tree(NamedTuple):
+    """All nodes of the tree, one per line, node 0 the root; and the heap of those that are open."""
 
     parent: NDArray[np.int32]
     form: NDArray[np.int32]
@@ -157,13 +157,12 @@ class Pool(NamedTuple):
     row: NDArray[np.int32]
     side: NDArray[np.int8]
     y: Floats
-
-
-class Heap(NamedTuple):
+    heap: Integers
     """Open nodes; some may be listed twice, or be closed by now."""
-
-    node: Integers
     key: Floats
+    """Their bounds when they were put there."""
+    counters: Integers
+    """See ``NODES`` and the names beside it, (6,)."""
 
 
 class Best(NamedTuple):
@@ -183,9 +182,7 @@ class State(NamedTuple):
     desk: Desk
     copy: Keep
     trial: Trial
-    pool: Pool
-    heap: Heap
-    counters: Integers
+    tree: Tree
     best: Best
 
 
@@ -242,9 +239,9 @@ def make_trial(slots: int, alternatives: int, d: int) -> Trial:
     )
 
 
-def make_pool(capacity: int, d: int) -> Pool:
-    """Room for that many nodes."""
-    return Pool(
+def make_tree(capacity: int, d: int) -> Tree:
+    """Room for that many nodes, each of which may be listed twice in the heap."""
+    return Tree(
         parent=np.zeros(capacity, dtype=np.int32),
         form=np.zeros(capacity, dtype=np.int32),
         low=np.zeros(capacity),
@@ -256,9 +253,7 @@ def make_pool(capacity: int, d: int) -> Pool:
         row=np.zeros((capacity, d + 1), dtype=np.int32),
         side=np.zeros((capacity, d + 1), dtype=np.int8),
         y=np.zeros((capacity, d + 1)),
+        heap=np.zeros(2 * capacity, dtype=np.int64),
+        key=np.zeros(2 * capacity),
+        counters=np.zeros(6, dtype=np.int64),
     )
-
-
-def make_heap(capacity: int) -> Heap:
-    """Room for that many entries."""
-    return Heap(node=np.zeros(capacity, dtype=np.int64), key=np.zeros(capacity))

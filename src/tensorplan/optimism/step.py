@@ -12,7 +12,22 @@ from tensorplan.optimism.branch import NO_SLOT, choose
 from tensorplan.optimism.compiled import compiled, inlined
 from tensorplan.optimism.points import admit, repair
 from tensorplan.optimism.relax import EMPTY, Relaxed, relax
-from tensorplan.optimism.state import DIVE, DIVED, HEAP, NO_NODE, NODES, POPS, SOLVED, STOP, State
+from tensorplan.optimism.state import (
+    DIVE,
+    DIVED,
+    HEAP,
+    NO_NODE,
+    NODES,
+    POPS,
+    SOLVED,
+    STOP,
+    Best,
+    Desk,
+    Rows,
+    State,
+    Tree,
+    Trial,
+)
 from tensorplan.optimism.tree import CLOSED, INNER, OPEN, VOID, carry, load, pop_heap, push_heap, store
 
 GOING, DONE, FULL, STOPPED = 0, 1, 2, 3
@@ -37,163 +52,156 @@ REPAIR = 8
 @compiled
 def work(state: State, gap: float, steps: int) -> int:
     """Some steps of the search: GOING, DONE, FULL or STOPPED.  A step that is stopped leaves the tree as it was."""
+    rows, desk, tree, best = state.rows, state.desk, state.tree, state.best
     for _ in range(steps):
-        outcome = step(state, gap)
-        if outcome != GOING:
-            return outcome
+        if not has_room(tree, state.disjunctions.alternatives):
+            return FULL
+        node = pop(tree, best.value[0] + gap)
+        if node == NO_NODE:
+            return DONE
+        old = tree.bound[node]
+        found = bound(rows, desk, tree, node)
+        if desk.is_hot[STOP]:
+            return STOPPED
+        proven = min(found.bound - found.rounding, old)
+        relaxed = record(desk, tree, node, found)
+        if prune(tree, node, relaxed, best.value[0] + gap) or postpone(tree, node, relaxed.bound, old):
+            continue
+        carry(desk, state.copy, relaxed.active)
+        if state.disjunctions.product and repair_is_due(tree, best):
+            repair(state, relaxed, proven)
+            if prune(tree, node, relaxed, best.value[0] + gap):
+                continue
+        slot = choose(state, relaxed, best.value[0] + gap)
+        if desk.is_hot[STOP]:
+            return STOPPED
+        if slot == NO_SLOT:
+            admit(state, relaxed, proven)
+            tree.state[node] = CLOSED
+        else:
+            child = branch(tree, state.trial, node, slot, best.value[0] + gap)
+            if dive_is_due(tree, best, state.disjunctions.product):
+                dive(tree, child)
     return GOING
 
 
 @inlined
-def step(state: State, gap: float) -> int:
-    """Take one node: close it, put it back with a smaller bound, or replace it by its children."""
-    if not has_room(state):
-        return FULL
-    node = pop(state, gap)
-    if node == NO_NODE:
-        return DONE
-    old = state.pool.bound[node]
-    found = bound(state, node)
-    if state.desk.is_hot[STOP]:
-        return STOPPED
-    proven = min(found.bound - found.rounding, old)
-    relaxed = record(state, node, found, old)
-    if prune(state, node, relaxed, gap) or postpone(state, node, relaxed.bound, old):
-        return GOING
-    carry(state.desk, state.copy, relaxed.active)
-    if repair_is_due(state):
-        repair(state, relaxed, proven)
-        if prune(state, node, relaxed, gap):
-            return GOING
-    slot = choose(state, relaxed, state.best.value[0] + gap)
-    if state.desk.is_hot[STOP]:
-        return STOPPED
-    if slot == NO_SLOT:
-        admit(state, relaxed, proven)
-        state.pool.state[node] = CLOSED
-    else:
-        dive(state, branch(state, node, slot, relaxed.bound, gap))
-    return GOING
+def has_room(tree: Tree, alternatives: int) -> bool:
+    """Whether the children of one more branching fit into the tree and its heap."""
+    most = max(alternatives, 2)
+    nodes, waiting = tree.counters[NODES], tree.counters[HEAP]
+    return bool(nodes + most <= len(tree.bound) and waiting + most <= len(tree.heap))
 
 
 @inlined
-def has_room(state: State) -> bool:
-    """Whether the children of one more branching fit into the pool and the heap."""
-    most = max(state.disjunctions.alternatives, 2)
-    nodes, waiting = state.counters[NODES], state.counters[HEAP]
-    return bool(nodes + most <= len(state.pool.bound) and waiting + most <= len(state.heap.node))
-
-
-@inlined
-def pop(state: State, gap: float) -> int:
-    """The node to dive into, or the open one with the largest bound; NO_NODE when no bound is above the best point's
-    value by more than the gap."""
-    counters, heap = state.counters, state.heap
-    node = counters[DIVE]
+def pop(tree: Tree, floor: float) -> int:
+    """The node to dive into, or the open one with the largest bound; NO_NODE when no bound is above the floor."""
+    node = tree.counters[DIVE]
     if node != NO_NODE:
-        counters[DIVE] = NO_NODE
+        tree.counters[DIVE] = NO_NODE
         return int(node)
-    while counters[HEAP] > 0 and state.pool.state[heap.node[0]] != OPEN:
-        pop_heap(heap, counters)
-    if counters[HEAP] == 0 or heap.key[0] <= state.best.value[0] + gap:
+    while tree.counters[HEAP] > 0 and tree.state[tree.heap[0]] != OPEN:
+        pop_heap(tree)
+    if tree.counters[HEAP] == 0 or tree.key[0] <= floor:
         return NO_NODE
-    counters[POPS] += 1
-    counters[DIVED] = 0
-    return pop_heap(heap, counters)
+    tree.counters[POPS] += 1
+    tree.counters[DIVED] = 0
+    return pop_heap(tree)
 
 
 @inlined
-def bound(state: State, node: int) -> Relaxed:
+def bound(rows: Rows, desk: Desk, tree: Tree, node: int) -> Relaxed:
     """Solve the relaxation of a node, with all rows."""
-    k = load(state.rows, state.desk, state.pool, node)
-    state.counters[SOLVED] += 1
-    return relax(state.rows, state.desk, k, state.pool.t[node], True)
+    k = load(rows, desk, tree, node)
+    tree.counters[SOLVED] += 1
+    return relax(rows, desk, k, tree.t[node], True)
 
 
 @inlined
-def record(state: State, node: int, found: Relaxed, old: float) -> Relaxed:
+def record(desk: Desk, tree: Tree, node: int, found: Relaxed) -> Relaxed:
     """Keep what was found at a node; one that was hard to solve keeps the bound that it had."""
+    old = tree.bound[node]
     if found.bound <= old:
-        store(state.desk, state.pool, node, found.active, found.bound, found.t)
+        store(desk, tree, node, found.active, found.bound, found.t)
     return Relaxed(found.kind, found.active, min(found.bound, old), found.rounding, found.t)
 
 
 @inlined
-def prune(state: State, node: int, relaxed: Relaxed, gap: float) -> bool:
-    """Close a node that has no point, or none better than the best by more than the gap; says whether it did."""
+def prune(tree: Tree, node: int, relaxed: Relaxed, floor: float) -> bool:
+    """Close a node that has no point, or whose bound is not above the floor; says whether it did."""
     if relaxed.kind == EMPTY:
-        state.pool.state[node] = VOID
+        tree.state[node] = VOID
         return True
-    if relaxed.bound <= state.best.value[0] + gap:
-        state.pool.state[node] = CLOSED
+    if relaxed.bound <= floor:
+        tree.state[node] = CLOSED
         return True
     return False
 
 
 @inlined
-def postpone(state: State, node: int, bound: float, old: float) -> bool:
+def postpone(tree: Tree, node: int, bound: float, old: float) -> bool:
     """Put a node from the heap back whose bound has fallen below that of another one; says whether it did."""
-    counters, heap = state.counters, state.heap
-    if counters[DIVED] == 0 and bound < old - POSTPONED and counters[HEAP] > 0 and bound < heap.key[0]:
-        push_heap(heap, counters, node, bound)
+    if tree.counters[DIVED] == 0 and bound < old - POSTPONED and tree.counters[HEAP] > 0 and bound < tree.key[0]:
+        push_heap(tree, node, bound)
         return True
     return False
 
 
 @inlined
-def repair_is_due(state: State) -> bool:
+def repair_is_due(tree: Tree, best: Best) -> bool:
     """Whether to look for a feasible point of products near this node's."""
-    seldom = state.counters[POPS] % REPAIR == 1
-    return state.disjunctions.product and (state.best.value[0] == -np.inf or seldom)
+    return bool(best.value[0] == -np.inf or tree.counters[POPS] % REPAIR == 1)
 
 
 @inlined
-def branch(state: State, node: int, slot: int, bound: float, gap: float) -> int:
+def branch(tree: Tree, trial: Trial, node: int, slot: int, floor: float) -> int:
     """Replace a node by the children in a slot; returns the open one with the largest bound, or NO_NODE."""
-    pool, trial, counters = state.pool, state.trial, state.counters
-    pool.state[node] = INNER
+    tree.state[node] = INNER
     top, deepest = -np.inf, NO_NODE
     for a in range(trial.children[slot]):
-        child = counters[NODES]
-        counters[NODES] += 1
-        adopt(state, node, child, slot, a, bound)
+        child = tree.counters[NODES]
+        tree.counters[NODES] += 1
+        adopt(tree, trial, node, child, slot, a)
         if trial.kind[slot, a] == EMPTY:
-            pool.state[child] = VOID
-        elif pool.bound[child] <= state.best.value[0] + gap:
-            pool.state[child] = CLOSED
+            tree.state[child] = VOID
+        elif tree.bound[child] <= floor:
+            tree.state[child] = CLOSED
         else:
-            pool.state[child] = OPEN
-            push_heap(state.heap, counters, child, pool.bound[child])
-            if pool.bound[child] > top:
-                top, deepest = pool.bound[child], child
+            tree.state[child] = OPEN
+            push_heap(tree, child, tree.bound[child])
+            if tree.bound[child] > top:
+                top, deepest = tree.bound[child], child
     return deepest
 
 
 @inlined
-def adopt(state: State, node: int, child: int, slot: int, a: int, bound: float) -> None:
-    """Write child a of a branching into the pool, with its own multipliers or its parent's if they prove no less."""
-    pool, trial = state.pool, state.trial
-    pool.parent[child], pool.form[child] = node, trial.form[slot, a]
-    pool.low[child], pool.high[child] = trial.low[slot, a], trial.high[slot, a]
-    if trial.kind[slot, a] == EMPTY or trial.bound[slot, a] < bound:
-        pool.bound[child], pool.t[child] = trial.bound[slot, a], trial.t[slot, a]
-        pool.active[child] = trial.active[slot, a]
+def adopt(tree: Tree, trial: Trial, node: int, child: int, slot: int, a: int) -> None:
+    """Write child a of a branching into the tree, with its own multipliers or its parent's if they prove no less."""
+    tree.parent[child], tree.form[child] = node, trial.form[slot, a]
+    tree.low[child], tree.high[child] = trial.low[slot, a], trial.high[slot, a]
+    if trial.kind[slot, a] == EMPTY or trial.bound[slot, a] < tree.bound[node]:
+        tree.bound[child], tree.t[child] = trial.bound[slot, a], trial.t[slot, a]
+        tree.active[child] = trial.active[slot, a]
         for j in range(trial.active[slot, a]):
-            pool.row[child, j], pool.side[child, j] = trial.row[slot, a, j], trial.side[slot, a, j]
-            pool.y[child, j] = trial.y[slot, a, j]
+            tree.row[child, j], tree.side[child, j] = trial.row[slot, a, j], trial.side[slot, a, j]
+            tree.y[child, j] = trial.y[slot, a, j]
     else:
-        pool.bound[child], pool.t[child], pool.active[child] = bound, pool.t[node], pool.active[node]
-        for j in range(pool.active[node]):
-            pool.row[child, j], pool.side[child, j] = pool.row[node, j], pool.side[node, j]
-            pool.y[child, j] = pool.y[node, j]
+        tree.bound[child], tree.t[child], tree.active[child] = tree.bound[node], tree.t[node], tree.active[node]
+        for j in range(tree.active[node]):
+            tree.row[child, j], tree.side[child, j] = tree.row[node, j], tree.side[node, j]
+            tree.y[child, j] = tree.y[node, j]
 
 
 @inlined
-def dive(state: State, child: int) -> None:
-    """Go on with a child instead of the heap, where a feasible point is wanted: for products always."""
-    counters = state.counters
-    wanted = state.best.value[0] == -np.inf
-    due = counters[POPS] % FIRST_DIVE <= 1 if wanted else counters[POPS] % REDIVE == 0
-    if counters[DIVED] < LONGEST_DIVE and (state.disjunctions.product or due):
-        counters[DIVE] = child
-        counters[DIVED] += 1
+def dive_is_due(tree: Tree, best: Best, product: bool) -> bool:
+    """Whether to go on with a child instead of the heap, to find a feasible point: for products always."""
+    pops = tree.counters[POPS]
+    due = pops % FIRST_DIVE <= 1 if best.value[0] == -np.inf else pops % REDIVE == 0
+    return bool(tree.counters[DIVED] < LONGEST_DIVE and (product or due))
+
+
+@inlined
+def dive(tree: Tree, child: int) -> None:
+    """Take a child as the next node."""
+    tree.counters[DIVE] = child
+    tree.counters[DIVED] += 1

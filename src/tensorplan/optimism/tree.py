@@ -7,55 +7,55 @@ from typing import Any
 import numpy as np
 
 from tensorplan.optimism.basis import DEPENDENT, clear, fetch, push, split
-from tensorplan.optimism.compiled import compiled
-from tensorplan.optimism.state import COUNT, HEAP, NODES, Desk, Heap, Pool, Rows
+from tensorplan.optimism.compiled import compiled, inlined
+from tensorplan.optimism.state import COUNT, HEAP, NODES, Desk, Rows, Tree
 
 OPEN, INNER, CLOSED, VOID = 0, 1, 2, 3
 """What a node is: waiting, branched on, a leaf with a bound, a leaf without points."""
 
 
 @compiled
-def push_heap(heap: Heap, counters: Any, node: int, key: float) -> None:
+def push_heap(tree: Tree, node: int, key: float) -> None:
     """Insert a node into the heap, the largest key on top.
 
     The key is the bound when the node is put there.  The bound may fall while it waits; the order must not notice.
     """
-    i = counters[HEAP]
-    counters[HEAP] += 1
-    while i > 0 and heap.key[(i - 1) // 2] < key:
+    i = tree.counters[HEAP]
+    tree.counters[HEAP] += 1
+    while i > 0 and tree.key[(i - 1) // 2] < key:
         up = (i - 1) // 2
-        heap.node[i], heap.key[i] = heap.node[up], heap.key[up]
+        tree.heap[i], tree.key[i] = tree.heap[up], tree.key[up]
         i = up
-    heap.node[i], heap.key[i] = node, key
+    tree.heap[i], tree.key[i] = node, key
 
 
 @compiled
-def fill_heap(pool: Pool, heap: Heap, counters: Any) -> None:
+def fill_heap(tree: Tree) -> None:
     """Open all leaves that are not void again, and make them the heap."""
-    counters[HEAP] = 0
-    for node in range(counters[NODES]):
-        if pool.state[node] == OPEN or pool.state[node] == CLOSED:
-            pool.state[node] = OPEN
-            push_heap(heap, counters, node, pool.bound[node])
+    tree.counters[HEAP] = 0
+    for node in range(tree.counters[NODES]):
+        if tree.state[node] == OPEN or tree.state[node] == CLOSED:
+            tree.state[node] = OPEN
+            push_heap(tree, node, tree.bound[node])
 
 
 @compiled
-def pop_heap(heap: Heap, counters: Any) -> int:
+def pop_heap(tree: Tree) -> int:
     """Take the node with the largest key."""
-    top = heap.node[0]
-    counters[HEAP] -= 1
-    size = counters[HEAP]
-    node, key = heap.node[size], heap.key[size]
+    top = tree.heap[0]
+    tree.counters[HEAP] -= 1
+    size = tree.counters[HEAP]
+    node, key = tree.heap[size], tree.key[size]
     i = 0
     while 2 * i + 1 < size:
         child = 2 * i + 1
-        if child + 1 < size and heap.key[child + 1] > heap.key[child]:
+        if child + 1 < size and tree.key[child + 1] > tree.key[child]:
             child += 1
-        if heap.key[child] <= key:
+        if tree.key[child] <= key:
             break
-        heap.node[i], heap.key[i] = heap.node[child], heap.key[child]
+        tree.heap[i], tree.key[i] = tree.heap[child], tree.key[child]
         i = child
-    heap.node[i], heap.key[i] = node, key
+    tree.heap[i], tree.key[i] = node, key
     return int(top)
 
 
@@ -80,7 +80,7 @@ def widen(desk: Desk, form: int, before: tuple[float, float]) -> None:
 
 
 @compiled
-def load(rows: Rows, desk: Desk, pool: Pool, node: int) -> int:
+def load(rows: Rows, desk: Desk, tree: Tree, node: int) -> int:
     """Put a node's ranges and active rows on the desk; returns the number of active rows."""
     for p in range(desk.path[COUNT]):
         desk.lo[desk.path[p]] = -np.inf
@@ -88,19 +88,19 @@ def load(rows: Rows, desk: Desk, pool: Pool, node: int) -> int:
     desk.path[COUNT] = 0
     walk = node
     while walk > 0:
-        narrow(rows, desk, pool.form[walk], pool.low[walk], pool.high[walk])
-        walk = pool.parent[walk]
+        narrow(rows, desk, tree.form[walk], tree.low[walk], tree.high[walk])
+        walk = tree.parent[walk]
     k, d = 0, len(desk.x)
     clear(rows, desk)
-    for i in range(pool.active[node]):
+    for i in range(tree.active[node]):
         if k == d:
             break
-        name, side = int(pool.row[node, i]), float(pool.side[node, i])
+        name, side = int(tree.row[node, i]), float(tree.side[node, i])
         k = _activate(rows, desk, k, name, side)
     return k
 
 
-@compiled
+@inlined
 def _activate(rows: Rows, desk: Desk, k: int, name: int, side: float) -> int:
     """Make a row active when it is independent of those that are; returns how many are."""
     b, equal = fetch(rows, desk, name, side)
@@ -111,12 +111,12 @@ def _activate(rows: Rows, desk: Desk, k: int, name: int, side: float) -> int:
     return k + 1
 
 
-@compiled
-def store(desk: Desk, pool: Pool, node: int, k: int, bound: float, t: float) -> None:
+@inlined
+def store(desk: Desk, tree: Tree, node: int, k: int, bound: float, t: float) -> None:
     """Keep active rows, multipliers, bound and t of the node on the desk."""
-    pool.bound[node], pool.t[node], pool.active[node] = bound, t, k
+    tree.bound[node], tree.t[node], tree.active[node] = bound, t, k
     for i in range(k):
-        pool.row[node, i], pool.side[node, i], pool.y[node, i] = desk.row[i], desk.side[i], desk.y[i]
+        tree.row[node, i], tree.side[node, i], tree.y[node, i] = desk.row[i], desk.side[i], desk.y[i]
 
 
 @compiled
