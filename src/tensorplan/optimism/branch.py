@@ -106,7 +106,7 @@ def plan_product(state: State, slot: int, first: int, tol: float) -> None:
     alternatives at once, the two halves do not overlap, so that what one of them closes is not met in the other again.
     """
     rows, desk, alternatives = state.rows, state.desk, state.disjunctions.alternatives
-    values, least = np.zeros(alternatives), np.zeros(alternatives)
+    values, least = state.trial.value, state.trial.least
     total = 1.0
     for a in range(alternatives):
         f = first + a
@@ -172,9 +172,8 @@ def score(trial: Trial, slot: int, bound: float, floor: float) -> tuple[float, i
 @inlined
 def most_violated(state: State) -> int:
     """Put the most violated disjunctions into the slots, the worst first; returns how many slots are filled."""
-    branch = state.trial.disjunction
+    branch, worst = state.trial.disjunction, state.trial.miss
     found, slots = 0, len(branch)
-    worst = np.zeros(slots)
     for i in range(len(state.disjunctions.tol)):
         miss = violation(state.rows, state.desk, state.disjunctions, i)
         if miss > 0.0:

@@ -12,7 +12,7 @@ import numba
 F = TypeVar("F", bound=Callable[..., Any])
 
 _STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
-_OPTIONS: Any = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}, "nogil": True}
+_OPTIONS: Any = {"error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}, "nogil": True, "_nrt": False}
 
 
 def compiled(function: F) -> F:

@@ -7,7 +7,7 @@ import numpy as np
 from tensorplan.optimism.basis import dot, drop_negative
 from tensorplan.optimism.compiled import compiled, inlined
 from tensorplan.optimism.relax import EMPTY, Relaxed, project, relax
-from tensorplan.optimism.state import COUNT, SOLVED, Desk, Disjunctions, Rows, State
+from tensorplan.optimism.state import COUNT, REPAIRS, SOLVED, Desk, Disjunctions, Rows, State
 from tensorplan.optimism.tree import carry, narrow, widen
 
 SATISFIED = 1e-9
@@ -28,9 +28,6 @@ that does not.
 
 BACK = 0.9 * AHEAD
 """How far a point that was too far ahead may be ahead once it has been moved back: safely less than ``AHEAD``."""
-
-REPAIRS = 24
-"""Rounds of the search for a feasible point near a node's."""
 
 PATIENT, IMPATIENT = 8, 16
 """Rounds after which a repair asks for 1% less than what is allowed, and then for 10% less: factors that move keep on
@@ -133,10 +130,8 @@ def repair(state: State, relaxed: Relaxed, proven: float) -> None:
     Each product that is missed gets a slab for the factor that has the least way to go, as wide as the other factors
     allow where they are now.  They move, so this is repeated, after a while with less than what is allowed.
     """
-    rows, desk, disjunctions, active = state.rows, state.desk, state.disjunctions, relaxed.active
-    n = len(disjunctions.tol)
-    forms = np.zeros(REPAIRS * n, dtype=np.int64)
-    ranges = np.zeros((REPAIRS * n, 2))
+    rows, desk, disjunctions, undo = state.rows, state.desk, state.disjunctions, state.repair
+    n, active = len(disjunctions.tol), relaxed.active
     used, found = 0, False
     for attempt in range(REPAIRS):
         share = 1.0 if attempt < PATIENT else 0.99 if attempt < IMPATIENT else 0.9
@@ -148,8 +143,8 @@ def repair(state: State, relaxed: Relaxed, proven: float) -> None:
             pick, width = nearest_factor(rows, desk, disjunctions, i)
             if pick < 0:
                 break
-            forms[used] = pick
-            ranges[used] = narrow(rows, desk, pick, -width * share, width * share)
+            undo.form[used] = pick
+            undo.low[used], undo.high[used] = narrow(rows, desk, pick, -width * share, width * share)
             used += 1
         if missed == 0:
             found = True
@@ -163,5 +158,5 @@ def repair(state: State, relaxed: Relaxed, proven: float) -> None:
         admit(state, relaxed, proven)
     while used > 0:
         used -= 1
-        widen(desk, forms[used], (ranges[used, 0], ranges[used, 1]))
+        widen(desk, undo.form[used], (undo.low[used], undo.high[used]))
     carry(state.copy, desk, active)

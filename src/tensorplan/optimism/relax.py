@@ -36,7 +36,7 @@ from tensorplan.optimism.basis import (
     sum_of_squares,
 )
 from tensorplan.optimism.compiled import compiled, inlined
-from tensorplan.optimism.state import COUNT, STOP, Desk, Rows
+from tensorplan.optimism.state import COUNT, GIVEN_UP, STOP, Desk, Rows
 
 VIOLATED = 1e-11
 """A row is violated when it is missed by more than this (distance, in the unit ball)."""
@@ -65,9 +65,6 @@ ROUNDS = 100
 PIVOTS = 40
 """Rows that may enter a projection, per dimension and five more: many times what is usual, so only cycling ends it."""
 
-GIVEN_UP = 16
-"""Rows that a projection may give up, being neither independent of the others nor provably in conflict with them."""
-
 UNIT = 2.3e-16
 """Twice the unit roundoff.  A sum of n products has a relative error, against the sum of their sizes, below n UNIT."""
 
@@ -91,8 +88,8 @@ class Relaxed(NamedTuple):
 
 
 @compiled
-def find_violated(rows: Rows, desk: Desk, everything: bool, given_up: Any, gave: int) -> tuple[int, float, float]:
-    """The most violated row: its name, its side, and by how much (0 when there is none).
+def find_violated(rows: Rows, desk: Desk, everything: bool, gave: int) -> tuple[int, float, float]:
+    """The most violated row that was not given up: its name, its side, and by how much (0 when there is none).
 
     Ranges and hot rows come first; the others are looked at only when those hold and ``everything`` is wanted.
     """
@@ -101,12 +98,12 @@ def find_violated(rows: Rows, desk: Desk, everything: bool, given_up: Any, gave:
         f = desk.path[p]
         value = dot(rows.f[f], desk.x)
         miss = max(value - desk.hi[f], desk.lo[f] - value)
-        if miss > worst and not _listed(given_up, gave, -1 - f):
+        if miss > worst and not _listed(desk.given_up, gave, -1 - f):
             worst, name, side = miss, -1 - f, 1.0 if value - desk.hi[f] == miss else -1.0
     for p in range(desk.hot[COUNT]):
         j = desk.hot[p]
         miss = dot(rows.a[j], desk.x) - rows.hi[j]
-        if miss > worst and not _listed(given_up, gave, j):
+        if miss > worst and not _listed(desk.given_up, gave, j):
             worst, name, side = miss, j, 1.0
     if side == 0.0 and everything:
         for j in range(len(rows.hi)):
@@ -223,12 +220,11 @@ def project(rows: Rows, desk: Desk, k: int, everything: bool) -> tuple[int, int]
 
     When EMPTY, the rows and multipliers on the desk, one more than active, prove it.
     """
-    given_up = np.zeros(GIVEN_UP, dtype=np.int64)
     gave = 0
     for _ in range(PIVOTS * (len(desk.x) + 5)):
         if desk.is_hot[STOP]:
             break
-        name, side, miss = find_violated(rows, desk, everything, given_up, gave)
+        name, side, miss = find_violated(rows, desk, everything, gave)
         if side == 0.0:
             break
         kind, k = enter(rows, desk, k, name, side, miss)
@@ -237,7 +233,7 @@ def project(rows: Rows, desk: Desk, k: int, everything: bool) -> tuple[int, int]
         if kind == STUCK:
             if gave == GIVEN_UP:
                 break
-            given_up[gave] = name
+            desk.given_up[gave] = name
             gave += 1
     return BOUNDED, k
 

@@ -38,6 +38,7 @@ from tensorplan.optimism.state import (
     State,
     make_desk,
     make_keep,
+    make_repair,
     make_tree,
     make_trial,
 )
@@ -171,6 +172,7 @@ class Search:
             desk=self._warm(make_desk(d, len(program.forms) * alternatives, len(program.rows))),
             copy=make_keep(d),
             trial=make_trial(self.candidates, alternatives, d),
+            repair=make_repair(len(program.forms) if program.product else 0),
             tree=self._tree,
             best=self._best,
         )

@@ -26,6 +26,12 @@ NODES, HEAP, SOLVED, DIVE, DIVED, POPS = range(6)
 
 NO_NODE = -1
 
+GIVEN_UP = 16
+"""Rows that a projection may give up, being neither independent of the others nor provably in conflict with them."""
+
+REPAIRS = 24
+"""Rounds of the search for a feasible point near a node's; more seldom help."""
+
 
 class Rows(NamedTuple):
     """The scaled program without its disjunctions.  Row j >= 0 is a plain row; row -1 - f is form f with the range that
@@ -96,6 +102,8 @@ class Desk(NamedTuple):
     """lo <= <f_k, x> is asked for at this node, (n A,)."""
     hi: Floats
     """<f_k, x> <= hi is asked for at this node, (n A,)."""
+    given_up: Integers
+    """Rows that the projection under way has given up, (GIVEN_UP,)."""
     path: Integers
     """The forms with a range at this node, and their number, (n A + 1,)."""
     hot: Integers
@@ -129,6 +137,8 @@ class Trial(NamedTuple):
 
     disjunction: Integers
     """(slots,)."""
+    miss: Floats
+    """By how much x misses it, (slots,)."""
     children: Integers
     """How many there are, (slots,)."""
     form: Integers
@@ -141,6 +151,18 @@ class Trial(NamedTuple):
     row: Integers
     side: Floats
     y: Floats
+    value: Floats
+    """Scratch: the factors of a product at x, (A,)."""
+    least: Floats
+    """Scratch: their least sizes at the node, (A,)."""
+
+
+class Repair(NamedTuple):
+    """The ranges that a repair has narrowed, to be undone: the form and what its range was, (REPAIRS n,)."""
+
+    form: Integers
+    low: Floats
+    high: Floats
 
 
 class Tree(NamedTuple):
@@ -182,6 +204,7 @@ class State(NamedTuple):
     desk: Desk
     copy: Keep
     trial: Trial
+    repair: Repair
     tree: Tree
     best: Best
 
@@ -208,6 +231,7 @@ def make_desk(d: int, forms: int, rows: int) -> Desk:
         n=np.zeros(d),
         lo=np.full(forms, -np.inf),
         hi=np.full(forms, np.inf),
+        given_up=np.zeros(GIVEN_UP, dtype=np.int64),
         path=np.zeros(forms + 1, dtype=np.int64),
         hot=np.zeros(rows + 1, dtype=np.int64),
         is_hot=np.zeros(rows + 1, dtype=np.bool_),
@@ -225,6 +249,7 @@ def make_trial(slots: int, alternatives: int, d: int) -> Trial:
     shape = (slots, max(alternatives, 2))
     return Trial(
         disjunction=np.zeros(slots, dtype=np.int64),
+        miss=np.zeros(slots),
         children=np.zeros(slots, dtype=np.int64),
         form=np.zeros(shape, dtype=np.int64),
         low=np.zeros(shape),
@@ -236,7 +261,15 @@ def make_trial(slots: int, alternatives: int, d: int) -> Trial:
         row=np.zeros((*shape, d + 1), dtype=np.int64),
         side=np.zeros((*shape, d + 1)),
         y=np.zeros((*shape, d + 1)),
+        value=np.zeros(alternatives),
+        least=np.zeros(alternatives),
     )
+
+
+def make_repair(products: int) -> Repair:
+    """Memory for a repair of that many products."""
+    size = REPAIRS * products
+    return Repair(form=np.zeros(size, dtype=np.int64), low=np.zeros(size), high=np.zeros(size))
 
 
 def make_tree(capacity: int, d: int) -> Tree:
