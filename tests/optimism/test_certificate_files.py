@@ -8,7 +8,7 @@ import pytest
 from certificates import PLANE, plane, refusal
 from random_certificates import random_program, random_solution
 
-from tensorplan.optimism.program import Certificate, CertificateError
+from tensorplan.optimism.program import BoundTree, CertificateError
 from tensorplan.optimism.verify import verify
 
 
@@ -19,8 +19,8 @@ def test_a_certificate_survives_a_file_to_the_last_bit(tmp_path):
         answer = random_solution(rng, program, False)
         file = tmp_path / f"{number}.json"
         answer.certificate.save(file)
-        loaded = Certificate.load(file)
-        for field in dataclasses.fields(Certificate):
+        loaded = BoundTree.load(file)
+        for field in dataclasses.fields(BoundTree):
             before, after = getattr(answer.certificate, field.name), getattr(loaded, field.name)
             assert before.dtype == after.dtype
             np.testing.assert_array_equal(before, after)
@@ -52,7 +52,7 @@ def save(file, change):
 )
 def test_a_corrupted_or_foreign_file_is_refused(tmp_path, change):
     with pytest.raises(CertificateError) as error:
-        Certificate.load(save(tmp_path / "proof.json", change))
+        BoundTree.load(save(tmp_path / "proof.json", change))
     assert "proof.json" in str(error.value)
 
 
@@ -61,7 +61,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, content):
     file = tmp_path / "proof.json"
     file.write_bytes(content)
     with pytest.raises(CertificateError, match=r"proof\.json"):
-        Certificate.load(file)
+        BoundTree.load(file)
 
 
 @pytest.mark.parametrize(
@@ -77,5 +77,5 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, content):
     ],
 )
 def test_a_readable_file_with_wrong_numbers_is_refused_by_verify(tmp_path, change):
-    loaded = Certificate.load(save(tmp_path / "proof.json", change))
+    loaded = BoundTree.load(save(tmp_path / "proof.json", change))
     refusal(PLANE, dataclasses.replace(plane(), certificate=loaded))

@@ -8,7 +8,8 @@ import pytest
 from random_programs import touching_program
 
 from tensorplan.optimism import CertificateError, Program, solve, verify
-from tensorplan.optimism.verify import CLAIM, FEASIBLE
+from tensorplan.optimism.verify.leaves import CLAIM
+from tensorplan.optimism.verify.solution import FEASIBLE
 
 
 @pytest.mark.parametrize("seed", range(3))

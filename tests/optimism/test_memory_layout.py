@@ -6,6 +6,7 @@ from random_programs import random_program
 
 from tensorplan.optimism import Search
 from tensorplan.optimism import search as module
+from tensorplan.optimism.state import Desk
 
 MAKERS = ("make_desk", "make_keep", "make_trial")
 
@@ -61,7 +62,7 @@ def test_neighbours_in_memory_change_no_bit(monkeypatch, apart):
 @pytest.mark.parametrize(("first", "second"), [("z", "q"), ("q", "pc"), ("u", "r"), ("n", "z"), ("pc", "x")])
 def test_two_neighbours_that_are_read_and_written_in_one_place_change_no_bit(monkeypatch, first, second):
     """The arrays by which a new row enters the basis, one right behind the other."""
-    names = module.Desk._fields
+    names = Desk._fields
     pair = [names.index(first), names.index(second)]
 
     def adjacent(count):

@@ -8,6 +8,7 @@ import pytest
 from random_programs import convex_optimum, enumerate_optimum, feasible, random_program
 
 from tensorplan.optimism import Program, ProgramError, Search, solve, verify
+from tensorplan.optimism.state import NODES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -82,9 +83,9 @@ def test_children_never_beat_their_parents():
         program, _ = random_program(rng, dims=(2, 6), most=2000)
         search = Search(program)
         search.solve()
-        pool, used = search._pool, int(search._counters[0])
-        for node in range(1, used):
-            assert pool.bound[node] <= pool.bound[pool.parent[node]]
+        tree = search._tree
+        for node in range(1, int(tree.counters[NODES])):
+            assert tree.bound[node] <= tree.bound[tree.parent[node]]
             inner += 1
     assert inner > 500
 

@@ -11,7 +11,8 @@ import pytest
 from test_search import hard_program
 
 from tensorplan.optimism import Program, Search, solve, verify
-from tensorplan.optimism.search import STOPPED, _attended
+from tensorplan.optimism.search import _attended
+from tensorplan.optimism.step import STOPPED
 
 LATE = 0.2
 """Seconds after the limit at which the answer must be there."""

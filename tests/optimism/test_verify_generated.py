@@ -7,7 +7,7 @@ import pytest
 from certificates import INF, INTEGERS, both, put, refusal
 from random_certificates import random_program, random_solution
 
-from tensorplan.optimism.program import Certificate, CertificateError
+from tensorplan.optimism.program import BoundTree, CertificateError
 from tensorplan.optimism.verify import verify
 
 
@@ -66,7 +66,7 @@ def mutate(rng, proof):
 
     Half of the changed ends keep the form of a cover or a split: the other end, or that of the sibling, goes along.
     """
-    name = rng.choice([field.name for field in dataclasses.fields(Certificate) if len(getattr(proof, field.name))])
+    name = rng.choice([field.name for field in dataclasses.fields(BoundTree) if len(getattr(proof, field.name))])
     array = getattr(proof, name).copy()
     place = rng.integers(len(array))
     if name in INTEGERS:

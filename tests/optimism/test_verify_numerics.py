@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from certificates import INF, NAN, both, certificate, decimal, infeasible, refusal, right_side, solution, spoil
 
-from tensorplan.optimism.program import Certificate, Program
+from tensorplan.optimism.program import BoundTree, Program
 from tensorplan.optimism.verify import verify
 
 
@@ -174,7 +174,7 @@ def test_a_large_tree_takes_seconds():
         index[:, t] = -node if t < depth - 1 else t
         node = (node - 1) // 2
     value = rng.exponential(size=index.shape)
-    proof = Certificate(
+    proof = BoundTree(
         parent=np.where(k, (k - 1) // 2, -1),
         form=np.log2(k + 1).astype(np.int64) - 1,
         choice=(k + 1) % 2,

@@ -21,7 +21,7 @@ from certificates import (
     spoil,
 )
 
-from tensorplan.optimism.program import Certificate, Program
+from tensorplan.optimism.program import BoundTree, Program
 
 
 def test_the_plane_stands_before_it_is_spoiled():
@@ -115,7 +115,7 @@ def test_a_spoiled_certificate_is_refused(name):
     assert refusal(PLANE, spoil(plane(), proof)).startswith(sentence)
 
 
-@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Certificate)])
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(BoundTree)])
 def test_a_truncated_array_is_refused(name):
     refusal(PLANE, spoil(plane(), {name: getattr(C, name)[:-1]}))
     refusal(PLANE, spoil(plane(), {name: np.append(getattr(C, name), getattr(C, name)[-1:])}))

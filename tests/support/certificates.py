@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tensorplan.optimism.program import Certificate, CertificateError, Program, Solution
+from tensorplan.optimism.program import BoundTree, CertificateError, Program, Solution
 from tensorplan.optimism.verify import verify
 
 NAN, INF = math.nan, math.inf
@@ -23,7 +23,7 @@ def certificate(nodes, leaves):
     columns = list(zip(*((*node[:3], -node[3], node[3]) if len(node) == 4 else node for node in nodes), strict=True))
     entries = [leaves.get(k, (NAN, {})) for k in range(len(nodes))]
     counts = [len(multipliers) for _, multipliers in entries]
-    return Certificate(
+    return BoundTree(
         parent=np.array(columns[0], dtype=np.int64),
         form=np.array(columns[1], dtype=np.int64),
         choice=np.array(columns[2], dtype=np.int64),

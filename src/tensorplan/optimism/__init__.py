@@ -44,8 +44,8 @@ and the bound is valid.
 """
 
 from tensorplan.core.errors import CertificateError, ProgramError
-from tensorplan.optimism.program import Certificate, Program, Solution
+from tensorplan.optimism.program import BoundTree, Program, Solution
 from tensorplan.optimism.search import Search, solve
 from tensorplan.optimism.verify import verify
 
-__all__ = ["Certificate", "CertificateError", "Program", "ProgramError", "Search", "Solution", "solve", "verify"]
+__all__ = ["BoundTree", "CertificateError", "Program", "ProgramError", "Search", "Solution", "solve", "verify"]

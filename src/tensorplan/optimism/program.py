@@ -113,7 +113,7 @@ class Program:
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class BoundTree:
     """A proof of an upper bound: a tree of branchings with multipliers at its leaves.
 
     Node 0 is the root, the whole ball with all rows; parents come before their children.  The edge into node k > 0 adds
@@ -146,7 +146,7 @@ class Certificate:
         Path(path).write_text(json.dumps(data), encoding="utf-8")
 
     @staticmethod
-    def load(path: str | Path) -> Certificate:
+    def load(path: str | Path) -> BoundTree:
         """Read what :meth:`save` wrote."""
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -159,7 +159,7 @@ class Certificate:
             if isinstance(error, CertificateError):
                 raise
             raise CertificateError(f"{path} is not a readable certificate: {error}") from error
-        return Certificate(**parts)
+        return BoundTree(**parts)
 
 
 _CERTIFICATE = {
@@ -190,7 +190,7 @@ class Solution:
     nodes: int
     """Node problems solved."""
     seconds: float
-    certificate: Certificate | None = None
+    certificate: BoundTree | None = None
 
 
 def _number(text: Any) -> Any:

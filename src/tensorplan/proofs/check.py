@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core.errors import CertificateError, raised, shown
-from tensorplan.optimism import Certificate, Program, Solution, verify
+from tensorplan.optimism import BoundTree, Program, Solution, verify
 from tensorplan.optimism.program import Array
 from tensorplan.proofs.proof import Proof
 
@@ -406,7 +406,7 @@ class _Checker:
 # ------------------------------------------------------------------------------------------- reading
 
 
-def _tree(data: Any) -> Certificate:
+def _tree(data: Any) -> BoundTree:
     """A certificate of the optimiser from plain lists."""
     whole = {"parent", "form", "choice", "start", "index"}
     names = ("parent", "form", "choice", "low", "high", "bound", "start", "index", "value")
@@ -416,7 +416,7 @@ def _tree(data: Any) -> Certificate:
         )
         for name in names
     }
-    return Certificate(**arrays)
+    return BoundTree(**arrays)
 
 
 def _floats(values: Any, shape: tuple[int, ...], name: str) -> Array:
