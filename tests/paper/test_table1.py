@@ -213,6 +213,12 @@ def test_processes_measure_the_same(undisturbed):
     assert undisturbed.stopped is None
 
 
+def test_ray_measures_the_same(undisturbed):
+    pytest.importorskip("ray")
+    table = table1(Table1Experiment((SMALL,), quick=True), engine="ray", workers=2)
+    assert table.as_json() == undisturbed.as_json()
+
+
 def test_ctrl_c_leaves_what_is_done_and_nothing_is_measured_twice(tmp_path, undisturbed):
     experiment = Table1Experiment((SMALL,), quick=True)
     result = table1(experiment, tmp_path, engine=Inline(interrupt=10))
