@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -77,30 +78,22 @@ class HardnessExperiment(Experiment):
         whole("seeds", self.seeds, 1)
 
     @cached_property
-    def searches(self) -> dict[str, tuple[StrategyUnit, ...]]:
-        """The games of each point of the search, by what it is in words."""
+    def points(self) -> dict[str, tuple[Unit, ...]]:
+        """By what it is in words: the games of a strategy at one p, and the run of a planner."""
         seeds = range(self.seed, self.seed + self.seeds)
-        return {
+        found: dict[str, tuple[Unit, ...]] = {
             f"{name} at p = {p}": tuple(StrategyUnit(name, p, self.rounds or p, seed) for seed in seeds)
             for p in self.sizes
             for name in self.strategies
         }
-
-    @cached_property
-    def attempts(self) -> dict[str, PlannerUnit]:
-        """The runs of planners, likewise."""
-        return {
-            f"{name} on hard/{p}x{ROUNDS}": PlannerUnit(
-                f"hard/{p}x{ROUNDS}:features=reduced:kind=v:noise=false", name, self.seed, trace=True
-            )
-            for name in PLANNERS
-            for p in SMALL
-            if self.with_planners
-        }
+        for name, p in product(PLANNERS, SMALL if self.with_planners else ()):
+            problem = f"hard/{p}x{ROUNDS}:features=reduced:kind=v:noise=false"
+            found[f"{name} on hard/{p}x{ROUNDS}"] = (PlannerUnit(problem, name, self.seed, trace=True),)
+        return found
 
     def units(self) -> list[Unit]:
         """The games, then the planners."""
-        return [*(unit for games in self.searches.values() for unit in games), *self.attempts.values()]
+        return [unit for units in self.points.values() for unit in units]
 
     def asked(self) -> dict[str, Any]:
         """The fields."""
@@ -144,15 +137,15 @@ def hardness(experiment: HardnessExperiment, out: str | Path | None = None, **op
     ``out`` and ``options`` are those of :func:`tensorplan.sweeps.sweep.collect`: where it is kept, and where it is run.
     """
     found, stopped = collect(experiment, out, **options)
-    costs, missing = [], []
-    for what, games in experiment.searches.items():
-        rows = [found[game.row.id] for game in games if game.row.id in found]
-        if len(rows) == len(games):
-            costs.append(_cost(games[0], rows))
-        else:
+    costs, attempts, missing = list[Cost](), list[Row](), list[str]()
+    for what, units in experiment.points.items():
+        rows = [found[unit.row.id] for unit in units if unit.row.id in found]
+        if len(rows) < len(units):
             missing.append(what)
-    missing += [what for what, unit in experiment.attempts.items() if unit.id not in found]
-    attempts = [found[unit.id] for unit in experiment.attempts.values() if unit.id in found]
+        elif isinstance(units[0], StrategyUnit):
+            costs.append(_cost(units[0], rows))
+        else:
+            attempts += rows
     return Hardness(tuple(costs), tuple(attempts), tuple(missing), stopped)
 
 
