@@ -76,6 +76,16 @@ def test_an_episode_that_did_not_end_has_no_loss():
     assert row.regret == row.optimal + 5
 
 
+def test_without_optimal_action_values_there_is_a_regret_and_no_loss():
+    class Values:
+        def value(self, state, stage):
+            return 4.0
+
+    task = tp.make("layered/2x3:states=20:horizon=4")
+    row = run_unit(dataclasses.replace(task, solution=Values()), tp.RandomPlanner(), 0)
+    assert (row.loss, row.regret) == (None, 4.0 - row.total_reward)
+
+
 def test_a_refuted_problem_is_a_measurement_too():
     row = run_unit("layered/3x3:horizon=3:states=20:kind=vq:reach=true", "bilin-ucb", 1_000_000)
     assert (row.status, row.stopped) == ("done", "end")

@@ -43,7 +43,7 @@ def run_unit(
     row = Row(id, *names, seed, actions=task.actions, dimension=task.dimension, horizon=task.horizon)
     if built is not None:
         built(row)
-    meter = None if task.solution is None else LossMeter(task)
+    meter = LossMeter(task) if hasattr(task.solution, "action_value") else None
     refuted: NotRealizable | None = None
     try:
         found = run(task, config, episodes, seed, budget=budget, max_steps=max_steps, on_action=meter)
