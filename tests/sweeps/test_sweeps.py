@@ -308,11 +308,14 @@ def test_workers_that_are_killed_cost_their_unit_an_attempt_and_no_more(tmp_path
     stop = threading.Event()
 
     def hunt():
-        for _ in range(2):
-            stop.wait(1.5)
+        """Kill the first three workers that are seen at work."""
+        killed = set()
+        while len(killed) < 3 and not stop.wait(0.02):
             for worker in list(engine._busy):
-                if worker.ready:
-                    os.kill(worker.process.pid, signal.SIGKILL)
+                if worker.ready and worker.pid not in killed:
+                    killed.add(worker.pid)
+                    with suppress(ProcessLookupError):
+                        os.kill(worker.pid, signal.SIGKILL)
 
     hunter = threading.Thread(target=hunt)
     hunter.start()
