@@ -23,9 +23,9 @@ have to be refined again and again; so the range of a factor is split in two, l_
 least sizes m_b of the others are known well enough for the slab |l_{i,a}| <= tol_i / Π_{b != a} m_b to cut θ off.
 
 The proof.  The tree of branchings with one y per leaf proves the bound: the leaves cover the feasible set, and (W)
-bounds each of them.  ``solve(..., certificate=True)`` stores it, and :func:`verify`, which shares no code with the
-search, checks it in floating point with outward rounding or in exact fractions.  Pruning rests on (W) alone, never on
-the accuracy of the point, so a numerical accident can cost time or tightness but not a feasible θ.
+bounds each of them.  ``solve(..., certificate=True)`` returns it as a :class:`BoundTree`, and :func:`verify`, which
+shares no code with the search, checks it in floating point with outward rounding or in exact fractions.  Pruning rests
+on (W) alone, never on the accuracy of the point, so numerical trouble can cost time or tightness but not a feasible θ.
 
 Numbers.  Everything is scaled to the unit ball and to rows of norm one.  There a row holds when it is missed by no
 more than 1e-11, a disjunction when an alternative is missed by no more than 1e-9, a product when moving one factor by
@@ -33,6 +33,22 @@ more than 1e-11, a disjunction when an alternative is missed by no more than 1e-
 larger.  ``"limit"`` means that time or nodes ran out, or the digits of double precision (where the rows leave one
 point of the ball's surface, a bound may not come closer than about 1e-8 B ‖c‖): theta is feasible if there is one,
 and the bound is valid.
+
+The files, from the statement to the search and its checker:
+
+    program    the data types: Program, Solution, BoundTree
+    scale      the program in the unit ball, and which sizes of numbers are refused
+    state      what compiled code works on: one object of arrays
+    compiled   how it is compiled, and where the machine code is kept
+    basis      the active rows of a node: an orthonormal basis, updated as rows enter and leave
+    relax      one node: the relaxation and its multipliers, by a dual active-set method
+    tree       the heap of open nodes; loading a node and storing it
+    points     feasible points: whether a disjunction holds, the best point, the search for one nearby
+    branch     which disjunction to branch on, and into what
+    step       the inner loop: pop, bound, prune, branch
+    search     Search and solve: time limits, Ctrl-C, programs that grow
+    prove      the tree and its multipliers as a BoundTree, in the units of the program
+    verify/    the checker
 
 >>> from tensorplan.optimism import Program, solve, verify
 >>> program = Program(objective=[1.0, 0.5], radius=2.0, forms=[[[0.3, 1, 0], [0.2, 0, 1]]])   # θ_0 = -0.3 or θ_1 = -0.2

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.optimism.basis import dot
-from tensorplan.optimism.compiled import compiled, inlined
+from tensorplan.optimism.compiled import inlined
 from tensorplan.optimism.points import SATISFIED, violation
 from tensorplan.optimism.relax import EMPTY, Relaxed, relax
 from tensorplan.optimism.state import SOLVED, State, Trial
@@ -188,7 +188,7 @@ def most_violated(state: State) -> int:
     return min(found, slots)
 
 
-@compiled
+@inlined
 def choose(state: State, relaxed: Relaxed, floor: float) -> int:
     """The slot of the branching to make; NO_SLOT when no disjunction is violated.
 

@@ -123,7 +123,7 @@ def nearest_factor(rows: Rows, desk: Desk, disjunctions: Disjunctions, i: int) -
     return pick, way * rows.scale[pick] * disjunctions.tol[i] / total
 
 
-@compiled
+@inlined
 def repair(state: State, relaxed: Relaxed, proven: float) -> None:
     """Look for a feasible point of a program of products near x; the desk holds the node before and after.
 

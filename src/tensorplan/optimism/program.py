@@ -1,10 +1,10 @@
-"""The statement: what is maximised over what, and what an answer consists of."""
+"""The data types: a program, what is known of its solution, and the tree that proves a bound."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +82,12 @@ class Program:
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """d, the length of θ."""
         return int(self.objective.size)
 
     @property
     def alternatives(self) -> int:
-        """A."""
+        """A, the number of forms in each disjunction."""
         return int(self.forms.shape[1])
 
     def extend(
@@ -140,7 +140,7 @@ class BoundTree:
     def save(self, path: str | Path) -> None:
         """Write it as JSON, exact to the last bit."""
         data: dict[str, Any] = {"format": FORMAT}
-        for name in _CERTIFICATE:
+        for name in KINDS:
             values = getattr(self, name).tolist()
             data[name] = [v.hex() if isinstance(v, float) else v for v in values]
         Path(path).write_text(json.dumps(data), encoding="utf-8")
@@ -153,7 +153,7 @@ class BoundTree:
             if not isinstance(data, dict) or data.get("format") != FORMAT:
                 raise CertificateError(f"{path} is not a file of the format {FORMAT!r}")
             parts: dict[str, Any] = {
-                name: np.array([_number(v) for v in data[name]], dtype=kind) for name, kind in _CERTIFICATE.items()
+                name: np.array([_number(v) for v in data[name]], dtype=kind) for name, kind in KINDS.items()
             }
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, OverflowError) as error:
             if isinstance(error, CertificateError):
@@ -162,17 +162,8 @@ class BoundTree:
         return BoundTree(**parts)
 
 
-_CERTIFICATE = {
-    "parent": np.int64,
-    "form": np.int64,
-    "choice": np.int64,
-    "low": np.float64,
-    "high": np.float64,
-    "bound": np.float64,
-    "start": np.int64,
-    "index": np.int64,
-    "value": np.float64,
-}
+KINDS: dict[str, type] = {f.name: np.int64 if f.type == "Ints" else np.float64 for f in fields(BoundTree)}
+"""The arrays of a BoundTree, and what they hold."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +182,7 @@ class Solution:
     """Node problems solved."""
     seconds: float
     certificate: BoundTree | None = None
+    """What :func:`verify` checks; None unless it was asked for."""
 
 
 def _number(text: Any) -> Any:

@@ -87,7 +87,7 @@ class Relaxed(NamedTuple):
     """x = x(t)."""
 
 
-@compiled
+@inlined
 def find_violated(rows: Rows, desk: Desk, everything: bool, gave: int) -> tuple[int, float, float]:
     """The most violated row that was not given up: its name, its side, and by how much (0 when there is none).
 
@@ -238,7 +238,7 @@ def project(rows: Rows, desk: Desk, k: int, everything: bool) -> tuple[int, int]
     return BOUNDED, k
 
 
-@compiled
+@inlined
 def dual_bound(rows: Rows, desk: Desk, k: int) -> tuple[float, float]:
     """b·y + ‖c - Aᵀy‖, rounded up: an upper bound whatever y is (negative ones of inequalities are set to 0).
 

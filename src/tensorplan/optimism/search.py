@@ -31,10 +31,10 @@ from tensorplan.optimism.state import (
     POPS,
     SOLVED,
     STOP,
-    Best,
     Desk,
     Disjunctions,
     Flags,
+    Incumbent,
     State,
     make_desk,
     make_keep,
@@ -110,7 +110,7 @@ class Search:
         self._tree.parent[0], self._tree.form[0] = -1, -1
         self._tree.bound[0], self._tree.t[0] = WHOLE_BALL, 1.0
         self._tree.counters[NODES] = 1
-        self._best = Best(np.array([-np.inf]), np.zeros(program.dimension))
+        self._best = Incumbent(np.array([-np.inf]), np.zeros(program.dimension))
         self._hot: set[int] = set()
 
     @property
@@ -186,7 +186,7 @@ class Search:
         desk.is_hot[hot] = True
         return desk
 
-    def _recall(self) -> Best:
+    def _recall(self) -> Incumbent:
         """The best point of the call before, where it satisfies the program as it is now."""
         program, rows, x = self.program, self._scaled.rows, self._best.x
         if self._best.value[0] > -np.inf:
@@ -198,8 +198,8 @@ class Search:
                 slack = SATISFIED * rows.scale.reshape(values.shape)
                 held = (values <= program.tol[:, None] + slack).any(axis=1)
             if held.all() and (rows.a @ x <= rows.hi + VIOLATED).all():
-                return Best(np.array([float(rows.c @ x)]), x.copy())
-        return Best(np.array([-np.inf]), np.zeros(program.dimension))
+                return Incumbent(np.array([float(rows.c @ x)]), x.copy())
+        return Incumbent(np.array([-np.inf]), np.zeros(program.dimension))
 
     def _grow(self, state: State) -> State:
         """The state with twice the room for nodes."""

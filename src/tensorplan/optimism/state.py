@@ -187,7 +187,7 @@ class Tree(NamedTuple):
     """See ``NODES`` and the names beside it, (6,)."""
 
 
-class Best(NamedTuple):
+class Incumbent(NamedTuple):
     """The best feasible point so far."""
 
     value: Floats
@@ -206,7 +206,7 @@ class State(NamedTuple):
     trial: Trial
     repair: Repair
     tree: Tree
-    best: Best
+    best: Incumbent
 
 
 def make_desk(d: int, forms: int, rows: int) -> Desk:

@@ -21,8 +21,8 @@ from tensorplan.optimism.state import (
     POPS,
     SOLVED,
     STOP,
-    Best,
     Desk,
+    Incumbent,
     Rows,
     State,
     Tree,
@@ -148,7 +148,7 @@ def postpone(tree: Tree, node: int, bound: float, old: float) -> bool:
 
 
 @inlined
-def repair_is_due(tree: Tree, best: Best) -> bool:
+def repair_is_due(tree: Tree, best: Incumbent) -> bool:
     """Whether to look for a feasible point of products near this node's."""
     return bool(best.value[0] == -np.inf or tree.counters[POPS] % REPAIR == 1)
 
@@ -193,7 +193,7 @@ def adopt(tree: Tree, trial: Trial, node: int, child: int, slot: int, a: int) ->
 
 
 @inlined
-def dive_is_due(tree: Tree, best: Best, product: bool) -> bool:
+def dive_is_due(tree: Tree, best: Incumbent, product: bool) -> bool:
     """Whether to go on with a child instead of the heap, to find a feasible point: for products always."""
     pops = tree.counters[POPS]
     due = pops % FIRST_DIVE <= 1 if best.value[0] == -np.inf else pops % REDIVE == 0

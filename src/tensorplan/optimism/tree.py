@@ -79,7 +79,7 @@ def widen(desk: Desk, form: int, before: tuple[float, float]) -> None:
     desk.lo[form], desk.hi[form] = before
 
 
-@compiled
+@inlined
 def load(rows: Rows, desk: Desk, tree: Tree, node: int) -> int:
     """Put a node's ranges and active rows on the desk; returns the number of active rows."""
     for p in range(desk.path[COUNT]):

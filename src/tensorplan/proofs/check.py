@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorplan.core.errors import CertificateError, raised, shown
 from tensorplan.optimism import BoundTree, Program, Solution, verify
-from tensorplan.optimism.program import Array
+from tensorplan.optimism.program import KINDS, Array
 from tensorplan.proofs.proof import Proof
 
 ROUNDING = 1e-12
@@ -25,11 +25,17 @@ ROUNDING = 1e-12
 SLACK = 1e-8
 """By how much of its scale a claimed bound may be better than the one that was derived."""
 
+ROUNDED = 1e-9
+"""By how much of itself a number may differ that the planner computed too, with its roundings in another order."""
+
+LOG_ROUNDED = 1e-6
+"""The same for a sum of logarithms, one for each return."""
+
 CHEAP = 2_000
 """Samples up to which a radius is Hoeffding's, with all of its share of the failure probability."""
 
 BETS = [0.95 * 2.0**-k for k in range(14)]
-"""The bets of the lower bound on returns."""
+"""Shares of the wealth that the bettors of the lower bound stake against a mean: a small one wins in the long run."""
 
 Part = tuple[Array, float]
 """A row or a disjunction: what is on its left, and what is on its right."""
@@ -139,11 +145,11 @@ class _Checker:
         phis = _floats([state["phi"] for state in self.data["states"]], (len(self.data["states"]), self.d), "phi")
         _demand(len(phis) > 0, "the proof has no start state")
         norms = np.linalg.norm(phis, axis=1)
-        _demand(bool((norms <= 1 + 1e-9).all()), lambda: f"state {int(norms.argmax())} has features of norm above 1")
+        _demand(bool((norms <= 1 + ROUNDED).all()), lambda: f"state {int(norms.argmax())} has features of norm above 1")
         return phis
 
     def stage(self, state: int) -> int:
-        """The stage of a state."""
+        """The stage of a state, which must be one of the horizon's."""
         stage, horizon = _whole(self.data["states"][state]["stage"], 0), self.horizon
         last = 0 if horizon is None else horizon - 1
         _demand(stage <= last, lambda: f"state {state} is at stage {stage}, and the last one is {last}")
@@ -156,7 +162,7 @@ class _Checker:
         return None if horizon is None else _whole(horizon, 1) + bool(self.problem["delayed"])
 
     def range(self, stage: int) -> tuple[float, float]:
-        """Of returns from a stage on, early END included."""
+        """The range of returns from a stage on, early END included."""
         low, high = (float(x) for x in self.problem["reward_range"])
         low, high = min(low, 0.0), max(high, 0.0)
         if self.horizon is None:
@@ -169,10 +175,10 @@ class _Checker:
         return (low, high) if declared is None else (max(low, declared[0]), min(high, declared[1]))
 
     def follows(self, state: int, following: int) -> None:
-        """A step leads to the next stage, and to END after the last one."""
+        """Refuse a step that does not lead to the next stage, or to END after the last one."""
         if self.horizon is None:
             return
-        stage = self.stage(state)
+        stage = self.stage(state)  # checked even where END follows
         if following < 0:
             return
         _demand(stage + 1 < self.horizon, lambda: f"an answer at state {state} goes on after the last stage")
@@ -256,7 +262,7 @@ class _Checker:
             needed = math.sqrt(2 * bound * log / n) + 7 * width * log / (3 * (n - 1))
         needed += self.rho
         _demand(
-            claimed >= needed * (1 - 1e-9),
+            claimed >= needed * (1 - ROUNDED),
             lambda: f"measurement {measurement['number']} claims the radius {claimed:.6g}, not {needed:.6g}",
         )
         return claimed
@@ -276,7 +282,7 @@ class _Checker:
             up = self._largest(vectors[1:, k], part["up"], rows, forms)
             down = self._largest(-vectors[1:, k], part["down"], rows, forms)
             reach[k] = min(reach[k], max(vectors[0, k] + up, down - vectors[0, k], 0.0))
-        return float(weights @ reach**2) * (1 + 1e-9) + rest * (1 + self.bound) ** 2
+        return float(weights @ reach**2) * (1 + ROUNDED) + rest * (1 + self.bound) ** 2
 
     def _largest(self, objective: Array, tree: Any, rows: int, forms: int) -> float:
         """A proven upper bound on <objective, θ> over what Sol was when it had so many rows and disjunctions."""
@@ -345,7 +351,10 @@ class _Checker:
         if self.mode == "exact":
             state = _whole(about, 0, len(self.phis) - 1)
             known = {action: n for n, (s, action, _, _) in enumerate(self.answers) if s == state}
-            _demand(len(known) == self.actions, lambda: f"disjunction {number} is of a state with unasked actions")
+            _demand(
+                len(known) == self.actions,
+                lambda: f"disjunction {number} is about a state with actions that were not queried",
+            )
             return np.array([self._answer_delta(known[a]) for a in range(self.actions)]), self.rho + self.excused
         _, deltas, radii = self.measured(about)
         allowed = radii + self.excused
@@ -354,7 +363,7 @@ class _Checker:
     # ------------------------------------------------------------------ the lower bound
 
     def _lower(self) -> float:
-        """What the returns of the transcript show that a policy earns."""
+        """The lower bound that the returns of the transcript prove."""
         returns, (low, _) = self.data["returns"], self.range(0)
         kind = returns["kind"]
         if kind == "none":
@@ -366,7 +375,7 @@ class _Checker:
         return max(low, self._betting(returns, low, self.zeta / (2 * number * (number + 1))))
 
     def _path(self, returns: Any) -> float:
-        """The return of a path of answers: to END, around a circle for ever, or with the least that can follow."""
+        """The return of a path of answers that ends in END, repeats a loop forever, or earns the least from there on."""
         state, total, weight, totals = 0, 0.0, 1.0, [0.0]
         for number in returns["answers"]:
             at, _, reward, following = self.answers[_whole(number, 0, len(self.answers) - 1)]
@@ -377,7 +386,7 @@ class _Checker:
         if loop is not None:
             loop = _whole(loop, 0, len(totals) - 2)
             first = self.answers[returns["answers"][loop]][0]
-            _demand(first == state and self.gamma < 1, "the path of the lower bound does not come back")
+            _demand(first == state and self.gamma < 1, "the path of the lower bound does not return to its loop")
             around = (total - totals[loop]) / self.gamma**loop
             length = len(totals) - 1 - loop
             return totals[loop] + self.gamma**loop * around / (1 - self.gamma**length)
@@ -386,18 +395,18 @@ class _Checker:
         return total
 
     def _betting(self, returns: Any, least: float, alpha: float) -> float:
-        """The claimed lower bound on a mean, if the wealth of a bettor against it has reached 1/α."""
+        """The claimed lower bound on a mean, if the wealth of a bettor against it has reached 1/α (Ville)."""
         claimed = float(self.data["claim"]["lower"])
         if claimed <= least:
             return least
         gains = _floats([x for x, _ in returns["values"]], (len(returns["values"]),), "returns") - least
         counts = np.array([_whole(n, 1) for _, n in returns["values"]], dtype=np.float64)
-        _demand(bool((gains >= -1e-9 * (1 + abs(least))).all()), "a return is below the least that there can be")
+        _demand(bool((gains >= -ROUNDED * (1 + abs(least))).all()), "a return is below the least that there can be")
         gains = np.maximum(gains, 0.0)
         wealth = [float(np.log1p(bet * (gains / (claimed - least) - 1)) @ counts) for bet in BETS]
         reached = float(np.logaddexp.reduce(wealth)) - math.log(len(BETS))
         _demand(
-            reached >= math.log(1 / alpha) - 1e-6,
+            reached >= math.log(1 / alpha) - LOG_ROUNDED,
             lambda: f"the returns do not show that {claimed:.8g} is earned at this confidence",
         )
         return claimed
@@ -407,14 +416,12 @@ class _Checker:
 
 
 def _tree(data: Any) -> BoundTree:
-    """A certificate of the optimiser from plain lists."""
-    whole = {"parent", "form", "choice", "start", "index"}
-    names = ("parent", "form", "choice", "low", "high", "bound", "start", "index", "value")
+    """The tree of the optimiser from plain lists."""
     arrays: dict[str, Any] = {
         name: np.array([float(x) if isinstance(x, str) else x for x in data[name]]).astype(
-            np.int64 if name in whole else np.float64, casting="unsafe" if not data[name] else "same_kind"
+            kind, casting="unsafe" if not data[name] else "same_kind"
         )
-        for name in names
+        for name, kind in KINDS.items()
     }
     return BoundTree(**arrays)
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorplan.core.errors import CertificateError, raised
+from tensorplan.optimism.program import KINDS
 
 FORMAT = "tensorplan proof 1"
 
@@ -76,10 +77,9 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"the number {name} is not allowed")
 
 
-def plain_tree(certificate: Any) -> dict[str, list[Any]]:
-    """The arrays of a certificate of the optimiser as lists; infinities and NaN become words."""
-    names = ("parent", "form", "choice", "low", "high", "bound", "start", "index", "value")
-    return {name: [written(x) for x in getattr(certificate, name).tolist()] for name in names}
+def plain_tree(tree: Any) -> dict[str, list[Any]]:
+    """The arrays of a :class:`tensorplan.optimism.BoundTree` as lists; infinities and NaN become words."""
+    return {name: [written(x) for x in getattr(tree, name).tolist()] for name in KINDS}
 
 
 def written(x: Any) -> Any:

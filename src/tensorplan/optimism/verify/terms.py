@@ -21,7 +21,7 @@ BLOCK = 1 << 21
 
 
 class Terms:
-    """All that a multiplier can stand at, rows first, then forms: <vector, θ> <= offset (+ end, for a form).
+    """All that can have a multiplier, rows first, then forms: <vector, θ> <= offset (+ end, for a form).
 
     With it each entry adds y·offset + y·end to the right-hand side of (*), and takes y·vector from c.
     """

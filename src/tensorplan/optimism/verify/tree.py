@@ -1,4 +1,4 @@
-"""The tree: its branchings cover the feasible set, and its multipliers stand where they may."""
+"""The tree: its branchings cover the feasible set, and every multiplier belongs to a row or a range on its path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.core.errors import CertificateError
-from tensorplan.optimism.program import Array, BoundTree, Ints, Program
+from tensorplan.optimism.program import KINDS, Array, BoundTree, Ints, Program
 
 
 def check_tree(program: Program, tree: BoundTree) -> None:
@@ -27,11 +27,10 @@ def _check_arrays(tree: BoundTree) -> None:
     entries = len(np.atleast_1d(tree.index))
     if not nodes:
         raise CertificateError("the certificate has no nodes, not even the root")
-    lengths = dict.fromkeys(("parent", "form", "choice", "low", "high", "bound"), nodes)
-    lengths |= {"start": nodes + 1, "index": entries, "value": entries}
+    lengths = dict.fromkeys(KINDS, nodes) | {"start": nodes + 1, "index": entries, "value": entries}
     for name, length in lengths.items():
         array = np.asarray(getattr(tree, name))
-        kind = "f" if name in ("low", "high", "bound", "value") else "i"
+        kind = np.dtype(KINDS[name]).kind
         if array.dtype.kind != kind or array.dtype.itemsize != 8:
             raise CertificateError(f"{name} of the certificate holds {array.dtype}, not {kind}8")
         if array.shape != (length,):
@@ -65,7 +64,7 @@ def _check_nodes(program: Program, tree: BoundTree) -> None:
 
 
 def _check_entries(program: Program, tree: BoundTree) -> None:
-    """Only leaves have multipliers, each of an own row, and >= 0, or of a finite end of a range on the path to it."""
+    """Only leaves have multipliers: one per row at most, and >= 0, or one per range on their path, with a finite end."""
     start, index, value = tree.start, tree.index, tree.value
     nodes, rows = len(tree.parent), len(program.rows)
     if start[0] != 0 or start[-1] != len(index):
@@ -199,6 +198,6 @@ def _intervals(parent: Ints) -> tuple[Ints, Ints]:
 
 
 def refuse(wrong: NDArray[np.bool_], sentence: Callable[[int], str]) -> None:
-    """Nothing, when nothing is wrong; else the sentence for the first that is."""
+    """Raise CertificateError with the sentence for the first entry that is wrong, if any is."""
     if wrong.any():
         raise CertificateError(sentence(int(np.argmax(wrong))))
