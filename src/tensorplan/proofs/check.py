@@ -375,7 +375,7 @@ class _Checker:
         return max(low, self._betting(returns, low, self.zeta / (2 * number * (number + 1))))
 
     def _path(self, returns: Any) -> float:
-        """The return of a path of answers that ends in END, repeats a loop forever, or earns the least from there on."""
+        """The return of a path of answers that ends in END, repeats a loop forever, or earns the least from there."""
         state, total, weight, totals = 0, 0.0, 1.0, [0.0]
         for number in returns["answers"]:
             at, _, reward, following = self.answers[_whole(number, 0, len(self.answers) - 1)]
