@@ -11,7 +11,11 @@ import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_STAMP = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
+SOURCES = ("compiled", "state", "basis", "relax", "tree", "points", "branch", "step")
+"""The files that compiled functions, and the constants in them, come from."""
+
+_FOLDER = Path(__file__).parent
+_STAMP = hashlib.sha256(b"".join((_FOLDER / f"{name}.py").read_bytes() for name in SOURCES)).hexdigest()
 _OPTIONS: Any = {
     "error_model": "numpy",
     "fastmath": {"reassoc", "contract", "nsz"},
@@ -24,7 +28,7 @@ def compiled(function: F) -> F:
     """The function, compiled when first called; the machine code is kept on disk.
 
     Numba would keep code that calls into another file when only that file changes, and fail to read what it kept for
-    classes that are gone, so a hash of all files of this folder is a part of the version that it looks at first.
+    classes that are gone, so a hash of all these files is a part of the version that it looks at first.
 
     Sums may be taken in any order, else they could not be vectorised.  So that the order is always the same, no
     innermost loop both sums and stores: such a loop decides when it is entered whether it runs vectorised, by how near

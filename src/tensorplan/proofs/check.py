@@ -353,7 +353,7 @@ class _Checker:
             known = {action: n for n, (s, action, _, _) in enumerate(self.answers) if s == state}
             _demand(
                 len(known) == self.actions,
-                lambda: f"disjunction {number} is about a state with actions that were not queried",
+                lambda: f"disjunction {number} needs all actions of its state",
             )
             return np.array([self._answer_delta(known[a]) for a in range(self.actions)]), self.rho + self.excused
         _, deltas, radii = self.measured(about)
@@ -375,7 +375,7 @@ class _Checker:
         return max(low, self._betting(returns, low, self.zeta / (2 * number * (number + 1))))
 
     def _path(self, returns: Any) -> float:
-        """The return of a path of answers that ends in END, repeats a loop forever, or earns the least from there."""
+        """The return of a path of answers that reaches END, repeats a loop forever, or earns the least from then on."""
         state, total, weight, totals = 0, 0.0, 1.0, [0.0]
         for number in returns["answers"]:
             at, _, reward, following = self.answers[_whole(number, 0, len(self.answers) - 1)]

@@ -64,7 +64,7 @@ def _check_nodes(program: Program, tree: BoundTree) -> None:
 
 
 def _check_entries(program: Program, tree: BoundTree) -> None:
-    """Only leaves have multipliers: at most one per row, >= 0, or one per range on their path, with a finite end."""
+    """Only leaves have multipliers, one per row at most, and >= 0, or one per range on the path, with a finite end."""
     start, index, value = tree.start, tree.index, tree.value
     nodes, rows = len(tree.parent), len(program.rows)
     if start[0] != 0 or start[-1] != len(index):
