@@ -5,27 +5,7 @@ import subprocess
 import sys
 
 import pytest
-
-OWN = """
-import numpy as np
-import tensorplan as tp
-
-class Steps:
-    actions = 2
-    deterministic_transitions = deterministic_rewards = True
-    def __init__(self, size): self.horizon = size
-    def start(self, rng): return 0
-    def step(self, state, action, rng): return float(action), state + 1
-
-def make_problem(size=3):
-    return tp.Problem(Steps(size), lambda s, h: np.array([1 - h / size]), bound=float(size), name=f"steps {size}")
-
-class MyPlanner:
-    def __init__(self, action=1): self.action = action
-    def begin(self, access, rng): return self
-    def act(self, node): return self.action
-    def __repr__(self): return f"MyPlanner({self.action})"
-"""
+from own_code import OWN
 
 SUITE = """problems:
   - ./mine.py:make_problem
@@ -107,7 +87,7 @@ def test_sweep_and_its_report(cli, here, monkeypatch):
         (["plan", "hanoi/2", "--planner", "mine:make_problem"], "a problem: the problem comes first"),
         (["plan", "hanoi/2", "--planner", "mine:MyPlanner", "--trace", "x.json"], "keeps no trace"),
         (["trace", "mine:MyPlanner", "--json"], "a planner: the problem comes first"),
-        (["diagnose", "mine:nothing"], "there is no 'nothing' in 'mine'"),
+        (["diagnose", "mine:absent"], "there is no 'absent' in 'mine'"),
     ],
 )
 def test_bad_names_get_one_sentence(cli, arguments, sentence):

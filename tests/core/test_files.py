@@ -1,13 +1,12 @@
 """Files to write to: what cannot be written is known before, and nothing but a regular file is replaced."""
 
 import os
-import shutil
 import stat
-import tempfile
 import threading
 from pathlib import Path
 
 import pytest
+from permissions import unwritable
 
 from tensorplan import BadInput
 from tensorplan.core.files import check_output, write_output
@@ -96,24 +95,15 @@ def test_a_pipe_hears_it_and_stays(tmp_path):
 
 @pytest.fixture
 def locked():
-    """A folder that this process may not write to, even where root runs the tests, with a file that it may."""
-    root = Path(tempfile.mkdtemp())
-    root.chmod(0o755)
-    folder = root / "locked"
-    folder.mkdir()
-    (folder / "mine").touch()
-    (folder / "mine").chmod(0o666)
-    (folder / "theirs").touch()
-    (folder / "theirs").chmod(0o444)
-    folder.chmod(0o555)
-    me = os.geteuid()
-    if me == 0:
-        os.seteuid(65534)
-    yield folder
-    if me == 0:
-        os.seteuid(0)
-    folder.chmod(0o755)
-    shutil.rmtree(root)
+    """A folder that this process may not write to, with a file that it may."""
+
+    def fill(folder):
+        for name, rights in (("mine", 0o666), ("theirs", 0o444)):
+            (folder / name).touch()
+            (folder / name).chmod(rights)
+
+    with unwritable(fill) as folder:
+        yield folder
 
 
 @posix

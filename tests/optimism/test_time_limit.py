@@ -4,11 +4,13 @@ import contextlib
 import itertools
 import math
 import signal
+import threading
 import time
 
 import numpy as np
 import pytest
 from test_search import hard_program
+from waiting import wait_for
 
 from tensorplan.optimism import Program, Search, solve, verify
 from tensorplan.optimism.search import _attended
@@ -55,8 +57,8 @@ def test_the_limit_is_honoured(name, limit):
 
 
 @contextlib.contextmanager
-def interrupted(seconds):
-    """Ctrl-C after so long, which must come through at once."""
+def interrupted(seconds=0.0):
+    """Ctrl-C after so long, or at SIGALRM, which must come through at once."""
 
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -84,18 +86,20 @@ def test_ctrl_c_is_heard_at_once_and_leaves_a_search_that_goes_on(name):
 
 
 def test_ctrl_c_waits_until_the_other_thread_has_left_the_tree_alone():
-    stop, left = np.zeros(1, dtype=np.bool_), []
+    stop, abandoned, waited = np.zeros(1, dtype=np.bool_), threading.Event(), []
 
     def call(_):
-        while not stop[-1]:
-            time.sleep(0.01)
-        time.sleep(0.2)
-        left.append(True)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+        wait_for(lambda: stop[-1])
+        waited.append(not abandoned.wait(LATE))
         return STOPPED
 
-    with interrupted(0.1):
-        _attended(call, 1, stop, math.inf)
-    assert left
+    with interrupted():
+        try:
+            _attended(call, 1, stop, math.inf)
+        finally:
+            abandoned.set()
+    assert waited == [True]
 
 
 def test_an_error_in_the_other_thread_is_raised():

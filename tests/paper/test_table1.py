@@ -3,12 +3,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from inline import Inline
+from stores import held
+from waiting import wait_for
 
 import tensorplan as tp
 from tensorplan.core.errors import BadInput
@@ -18,7 +18,6 @@ from tensorplan.paper.table1_rows import ROWS, Contender, InstanceFamily, TableR
 from tensorplan.problems.catalog import instance
 from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.tables.tabular import TabularMDP
-from tensorplan.sweeps.store import Store
 from tensorplan.sweeps.unit import Result
 
 SIZES = (4, 8, 16, 32)
@@ -260,9 +259,7 @@ print(table1(Table1Experiment((row,), quick=True), sys.argv[1], workers=2).as_js
 def test_sigkill_loses_nothing(tmp_path):
     command = [sys.executable, "-c", PROGRAM]
     process = subprocess.Popen([*command, str(tmp_path / "killed")], stdout=subprocess.PIPE)
-    end = time.monotonic() + 60
-    while len(held(tmp_path / "killed")) < 5 and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_for(lambda: len(held(tmp_path / "killed")) >= 5)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     kept = held(tmp_path / "killed")
@@ -270,14 +267,6 @@ def test_sigkill_loses_nothing(tmp_path):
     runs = [subprocess.run([*command, str(tmp_path / name)], capture_output=True) for name in ("killed", "calm")]
     assert runs[0].stdout == runs[1].stdout != b""
     assert kept.items() <= held(tmp_path / "killed").items()  # the same rows, their seconds included
-
-
-def held(folder: Path):
-    try:
-        with Store.open(folder) as store:
-            return store.found()
-    except BadInput:
-        return {}
 
 
 def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_code import OWN
 
 import tensorplan as tp
 from tensorplan.core import Problem
@@ -166,33 +167,6 @@ def test_instances():
 
 # ------------------------------------------------------------------------------------------------ user code
 
-OWN = """
-import numpy as np
-import tensorplan as tp
-
-class Steps:
-    actions = 2
-    deterministic_transitions = deterministic_rewards = True
-    def __init__(self, size): self.horizon = size
-    def start(self, rng): return 0
-    def step(self, state, action, rng): return float(action), state + 1
-
-def make_problem(size=3):
-    return tp.Problem(Steps(size), lambda s, h: np.array([1 - h / size]), bound=float(size), name=f"steps {size}")
-
-def draw_problem(seed=0):
-    return make_problem(size=seed + 1)
-
-class MyPlanner:
-    def __init__(self, action=1): self.action = action
-    def begin(self, access, rng): return self
-    def act(self, node): return self.action
-
-def nothing(): return None
-def simulator(): return Steps(3)
-def broken(): raise RuntimeError("out of paper")
-"""
-
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
@@ -230,7 +204,7 @@ def test_problems_of_the_users_own(own, where):
         ),
         (
             "./mine.py:MyPlanner",
-            r"^'./mine.py:MyPlanner' must return a problem, got <.*>, a planner: the problem comes first",
+            r"^'./mine.py:MyPlanner' must return a problem, got MyPlanner\(1\), a planner: the problem comes first",
         ),
         ("mine:broken", r"^'mine:broken' raised RuntimeError: out of paper \(mine.py, line \d+\)$"),
         ("mine:Steps", r"^'mine:Steps' needs the parameter 'size'$"),

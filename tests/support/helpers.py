@@ -8,6 +8,11 @@ import tensorplan as tp
 from tensorplan.problems.transforms.forwarding import Forwarding
 
 
+def rng(*seed):
+    """The generator of these numbers: another for each draw that has to be repeated by itself."""
+    return np.random.default_rng(seed or 0)
+
+
 class Hidden(Forwarding):
     """A table behind a plain simulator: nobody can look at it."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import wait_for
 
 from tensorplan import BadInput, TensorplanError
 from tensorplan.parallel.processes import processors
@@ -113,6 +114,12 @@ def units(*seeds):
     return [PlannerUnit("hanoi/3", "random", seed) for seed in seeds]
 
 
+def python_path():
+    """Where programs that pytest did not start find this file and what it imports."""
+    here = Path(__file__).parent
+    return os.pathsep.join([str(here), str(here.parent / "support"), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def timeless(row):
     return replace(row, seconds=None)
 
@@ -184,7 +191,7 @@ def test_workers_that_cannot_start_are_no_unit_s_fault(monkeypatch):
     engine.submit(units(GOOD)[0])
     try:
         with pytest.raises(TensorplanError, match=r"the workers end while they start .*exit code 1.*__main__"):
-            engine.wait(20.0)
+            engine.wait(60.0)
     finally:
         engine.close()
 
@@ -251,13 +258,6 @@ def alive(pid):
         return False
 
 
-def wait_for(condition, seconds=20.0):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert condition()
-
-
 @pytest.fixture
 def note(tmp_path, monkeypatch):
     """Where units note down the process that they start."""
@@ -322,8 +322,7 @@ def test_what_units_started_ends_when_the_parent_is_gone(end, note, tmp_path):
     script = tmp_path / "orphans.py"
     waiting = f"import os; os.path.exists({str(note)!r}) and {end}" if end else "pass"
     script.write_text(ORPHANS.format(end=waiting), encoding="utf-8")
-    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": path})
+    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": python_path()})
     try:
         wait_for(lambda: note.exists() and note.read_text(encoding="utf-8"))
         started = int(note.read_text(encoding="utf-8"))
@@ -365,9 +364,9 @@ def test_without_ray_it_says_what_to_install(monkeypatch):
 
 def test_ray_does_the_same_to_the_bit_misbehaviour_included(monkeypatch):
     ray = pytest.importorskip("ray")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # where the workers find this file
+    monkeypatch.setenv("PYTHONPATH", python_path())
     suite = Suite(("hanoi/3", "layered/2x3:states=10"), ("uct:simulations=20", "tensorplan"), (0,))
-    engine = engine_ray.RayEngine(2, timeout=10, memory=900, work=misbehave)
+    engine = engine_ray.RayEngine(2, timeout=60, memory=900, work=misbehave)
     try:
         assert engine.slots == 2
         asked = [*suite.units(), *units(EXITS, RAISES, PRINTS)]

@@ -1,12 +1,10 @@
 import csv
 import os
-import shutil
 import sqlite3
-import tempfile
 from dataclasses import astuple, replace
-from pathlib import Path
 
 import pytest
+from permissions import unwritable
 
 from tensorplan import BadInput
 from tensorplan.evaluation.row import Row
@@ -208,21 +206,14 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path):
 
 @pytest.fixture
 def read_only():
-    """A folder with a sweep that this process may read and not write, even where root runs the tests."""
-    root = Path(tempfile.mkdtemp())
-    folder = root / "sweep"
-    with Store.create(folder, SUITE) as store:
-        store.add(rows()[0])
-    root.chmod(0o755)
-    folder.chmod(0o555)
-    me = os.geteuid()
-    if me == 0:
-        os.seteuid(65534)
-    yield folder
-    if me == 0:
-        os.seteuid(0)
-    folder.chmod(0o755)
-    shutil.rmtree(root)
+    """A folder with a sweep that this process may read and not write."""
+
+    def fill(folder):
+        with Store.create(folder, SUITE) as store:
+            store.add(rows()[0])
+
+    with unwritable(fill) as folder:
+        yield folder
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs folders with permissions")

@@ -2,18 +2,19 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 from inline import Inline
+from stores import held
+from waiting import wait_for
 
 from tensorplan import BadInput
 from tensorplan.sweeps.engines import LocalEngine
@@ -243,15 +244,6 @@ def start(folder):
     return subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True, env=marked)
 
 
-def held(folder):
-    """All rows in a folder, which may not be there yet."""
-    try:
-        with Store.open(folder) as store:
-            return store.found()
-    except BadInput:
-        return {}
-
-
 def processes(folder):
     """The processes of the sweep in a folder, its workers included."""
     mark = f"{MARK}={folder}".encode()
@@ -265,15 +257,18 @@ def processes(folder):
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing(tmp_path, undisturbed):
-    dice = random.Random(0)
-    kept = {}
-    for attempt in range(5):
+    kept, out = {}, tmp_path / "out"
+    moments = {
+        "its folder is there": out.exists,
+        "a worker is there": lambda: len(processes(tmp_path)) > 1,
+        "a unit is done": lambda: len(held(out)) > len(kept),
+        "two more units are done": lambda: len(held(out)) > len(kept) + 1,
+        "a worker is there again": lambda: len(processes(tmp_path)) > 1,
+        "one more unit is done": lambda: len(held(out)) > len(kept),
+    }
+    for attempt, moment in enumerate(moments.values()):
         process = start(tmp_path)
-        if attempt % 3:  # while units are finished, else while it starts
-            rows, patience = len(kept) + dice.randrange(3), time.monotonic() + 10
-            while len(held(tmp_path / "out")) < rows and process.poll() is None and time.monotonic() < patience:
-                time.sleep(0.005)
-        time.sleep(dice.uniform(0.0, 0.05 if attempt % 3 else 1.5))
+        wait_for(lambda: moment() or process.poll() is not None)  # noqa: B023 (called at once)
         if attempt % 2:
             for pid in processes(tmp_path):  # everything at once, as a power cut
                 with suppress(ProcessLookupError):  # it may be through
@@ -281,51 +276,44 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing(tmp_path, undis
         else:
             process.kill()  # the parent alone: the workers notice
         process.communicate()
-        found = held(tmp_path / "out")
+        found = held(out)
         assert kept.items() <= found.items()  # the same rows, their seconds included: none was done again
         kept = found
     process = start(tmp_path)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
-    with Store.open(tmp_path / "out") as store:
+    with Store.open(out) as store:
         assert kept.items() <= store.found().items()
         assert timeless(store) == undisturbed
-    end = time.monotonic() + 5
-    while processes(tmp_path) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert processes(tmp_path) == []
+    wait_for(lambda: not processes(tmp_path))
 
 
-def slow(unit, built):
+def doomed(notes, unit, built):
+    """The first workers write a note each, with their number, and wait for their end in the middle of a unit."""
     built(unit.row)
-    time.sleep(0.3)
+    for note in notes:
+        with suppress(FileExistsError):
+            with note.open("x", encoding="utf-8") as file:
+                file.write(str(os.getpid()))
+            signal.pause()
     return play(unit, built)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_workers_that_are_killed_cost_their_unit_an_attempt_and_no_more(tmp_path, undisturbed):
-    engine = LocalEngine(2, work=slow)
-    stop = threading.Event()
+    notes = [tmp_path / f"note {number}" for number in range(3)]
 
     def hunt():
-        """Kill the first three workers that are seen at work."""
-        killed = set()
-        while len(killed) < 3 and not stop.wait(0.02):
-            for worker in list(engine._busy):
-                if worker.ready and worker.pid not in killed:
-                    killed.add(worker.pid)
-                    with suppress(ProcessLookupError):
-                        os.kill(worker.pid, signal.SIGKILL)
+        for note in notes:
+            os.kill(int(wait_for(lambda: note.exists() and note.read_text(encoding="utf-8"))), signal.SIGKILL)  # noqa: B023 (called at once)
 
     hunter = threading.Thread(target=hunt)
     hunter.start()
-    try:
-        with sweep(replace(SUITE, retries=5), tmp_path, engine=engine) as store:
-            assert [replace(row, attempts=1) for row in timeless(store)] == undisturbed
-            assert max(row.attempts for row in store.rows()) > 1
-    finally:
-        stop.set()
-        hunter.join()
+    engine = LocalEngine(2, timeout=60, work=partial(doomed, notes))
+    with sweep(replace(SUITE, retries=5), tmp_path / "out", engine=engine) as store:
+        assert [replace(row, attempts=1) for row in timeless(store)] == undisturbed
+        assert sum(row.attempts - 1 for row in store.rows()) == len(notes)
+    hunter.join()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
@@ -335,11 +323,7 @@ def test_ctrl_c_of_a_real_sweep(tmp_path, undisturbed):
     code = SWEEP.replace("sweep(Suite", "store = sweep(Suite") + "print(store.stopped, store.count())\n"
     command = [sys.executable, "-c", code, str(given), str(tmp_path / "out")]
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        time.sleep(0.1)
-        if len(held(tmp_path / "out")) > 5:
-            break
+    wait_for(lambda: len(held(tmp_path / "out")) > 5)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
     said, complaints = process.communicate(timeout=20)
     word, count = said.split()
