@@ -1,4 +1,4 @@
-"""The site is built without a warning, is trivial outside of it, and works from a folder, search included."""
+"""The site is built without a warning, asks for nothing outside of it, and works from a folder, search included."""
 
 import os
 import re
