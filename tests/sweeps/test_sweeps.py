@@ -288,6 +288,10 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing(tmp_path, undis
     wait_for(lambda: not processes(tmp_path))
 
 
+def read(note):
+    return note.exists() and note.read_text(encoding="utf-8")
+
+
 def doomed(notes, unit, built):
     """The first workers write a note each, with their number, and wait for their end in the middle of a unit."""
     built(unit.row)
@@ -305,7 +309,7 @@ def test_workers_that_are_killed_cost_their_unit_an_attempt_and_no_more(tmp_path
 
     def hunt():
         for note in notes:
-            os.kill(int(wait_for(lambda: note.exists() and note.read_text(encoding="utf-8"))), signal.SIGKILL)  # noqa: B023 (called at once)
+            os.kill(int(wait_for(partial(read, note))), signal.SIGKILL)
 
     hunter = threading.Thread(target=hunt)
     hunter.start()

@@ -1,6 +1,6 @@
-"""The command line: flags in, one call, rows out.
+"""The command line.
 
-Data goes to stdout, talk and progress to stderr.  Exit codes: 0 done, 1 failed or interrupted, 2 wrong usage or input.
+Data go to stdout, messages and progress to stderr.  Exit codes: 0 done, 1 failed or interrupted, 2 bad usage or input.
 """
 
 from __future__ import annotations
@@ -26,13 +26,21 @@ from tensorplan.cli.planning.diagnose import diagnose
 from tensorplan.cli.planning.list import list_command
 from tensorplan.cli.planning.plan import plan
 from tensorplan.cli.planning.trace import trace
-from tensorplan.cli.terminal import DONE, FAILED, USAGE, Talk, complain, interrupted, speak_any_language
+from tensorplan.cli.terminal import (
+    DONE,
+    FAILED,
+    USAGE,
+    MessageHandler,
+    complain,
+    interrupted,
+    replace_unknown_characters,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="tensorplan")
 def app() -> None:
-    """Online planning with a simulator and linear features, with a proof attached.
+    """Online planning with a simulator and linear features, with certificates.
 
     Problems are named like hanoi/8 or layered/4x10:horizon=20, planners like uct or uct:simulations=500.  Your own are
     mymodule:make_problem, ./mine.py:make_problem:size=5 or ./mine.py:MyPlanner, which imports and runs that code.
@@ -49,12 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     from tensorplan.core.errors import TensorplanError
 
-    speak_any_language()
+    replace_unknown_characters()
     with suppress(OSError):
-        sys.path.append(os.getcwd())  # where modules of the user's own are looked for, after all others
+        sys.path.append(os.getcwd())  # the user's own modules, after all others
     log = logging.getLogger("tensorplan")
     log.setLevel(logging.INFO)
-    log.handlers = [Talk()]
+    log.handlers = [MessageHandler()]
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *where: log.warning(f"warning: {' '.join(str(message).split())}")

@@ -1,4 +1,4 @@
-"""The options that several commands have, and the checks of paths before the work begins."""
+"""Options that several commands share, and checks of paths before the work begins."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 def output_file(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
-    """The path, if it can be written to: said before the work, not after it."""
+    """The path, if it can be written to; checked before the work begins."""
     from tensorplan.core.files import check_output
 
     if path is not None:
@@ -18,7 +18,7 @@ def output_file(context: click.Context, parameter: click.Parameter, path: str | 
 
 
 def picture_file(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
-    """The path, if a picture can be drawn there."""
+    """The path, if a figure can be written there."""
     if path is not None:
         from tensorplan.report.figures import check_picture
 
@@ -49,21 +49,21 @@ max_steps = click.option(
     default=100_000,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Cut episodes of problems without a horizon off.",
+    help="Truncate episodes of problems without a horizon.",
 )
 
 
 kept = click.option(
-    "--out", default=None, type=click.Path(file_okay=False), help="Keep measurements there, to go on later."
+    "--out", default=None, type=click.Path(file_okay=False), help="Folder for measurements, to resume from."
 )
 
 
 def engines(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say where units of work are done."""
+    """The options for where units of work run."""
     where = click.Choice(["local", "ray"])
     at_a_time = click.IntRange(min=1)
     for option in (
-        click.option("--address", default=None, help="Of a running Ray cluster."),
+        click.option("--address", default=None, help="Address of a running Ray cluster."),
         click.option("--workers", default=None, type=at_a_time, help="Units at a time.  [default: processors]"),
         click.option("--engine", default="local", show_default=True, type=where, help="Where to run."),
     ):

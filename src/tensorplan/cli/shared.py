@@ -1,4 +1,4 @@
-"""What several commands do: configure a planner, load the optimiser, tell how far an experiment is."""
+"""Steps that several commands share: configuring a planner, loading the optimiser, reporting progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def configured(config: Any, delta: float | None, trace: bool, show: Callable[[str], None]) -> Any:
-    """The planner with δ, a trace and progress, where it knows of them."""
+    """The planner with δ, a trace and progress reports, if it has these options."""
     from tensorplan.core.specs import options
 
     knows = options(config)
@@ -41,22 +41,22 @@ def configured(config: Any, delta: float | None, trace: bool, show: Callable[[st
 
 
 def warm_up() -> None:
-    """Load the optimiser; say so where it must be compiled first."""
+    """Load the optimiser, with a message if it must be compiled first."""
     from threading import Timer
 
     from tensorplan.optimism import Program, Search
 
-    note = Timer(3.0, lambda: say("compiling the optimiser, half a minute, this once", err=True))
+    note = Timer(3.0, lambda: say("compiling the optimiser, once, about half a minute", err=True))
     note.daemon = True
     note.start()
     try:
-        Search(Program([1.0], 1.0)).solve()  # not optimism.solve, which takes Ctrl-C for the end of a search
+        Search(Program([1.0], 1.0)).solve()  # not optimism.solve, which returns on Ctrl-C
     finally:
         note.cancel()
 
 
 def teller(show: Callable[..., None]) -> Callable[[Progress], None]:
-    """Shows how far an experiment is, and what it has found so far."""
+    """A callback that shows the progress of an experiment, and its results so far."""
     from tensorplan.report.tables import so_far_table
 
     def tell(p: Progress) -> None:
@@ -67,20 +67,20 @@ def teller(show: Callable[..., None]) -> Callable[[Progress], None]:
 
 
 def ended(stopped: str | None) -> int:
-    """The exit code of an experiment that ran to its end or was stopped, after saying so."""
+    """The exit code of an experiment that has finished or was stopped, after a message."""
     if stopped is None:
         return DONE
     return interrupted() if stopped == "interrupted" else complain(stopped, FAILED)
 
 
 def show_missing(missing: Sequence[str]) -> None:
-    """What Ctrl-C left unmeasured."""
+    """Print what Ctrl-C left unmeasured."""
     if missing:
         console().print(f"not measured: {'; '.join(missing)}", highlight=False, soft_wrap=True)
 
 
 def say_why(notes: Sequence[str]) -> None:
-    """Why there is no regret, in one sentence; the instances of one family have the same reason, each with its name."""
+    """Print why there is no regret; one note stands for all, since the instances of a family share the reason."""
     if notes:
         more = f" (and so for {len(notes) - 1:,} more instances)" if len(notes) > 1 else ""
         complain(f"there is no regret: {notes[0]}{more}", DONE)

@@ -1,4 +1,4 @@
-"""What goes to the terminal: one sentence, JSON, tables, and a progress bar on stderr."""
+"""Terminal output: messages, JSON, tables, and a progress bar on stderr."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SPELLED = {
     **{"λ": "lambda", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi"},
     **{"Δ": "Delta", "Π": "prod", "Σ": "sum", "Φ": "Phi", "Ω": "Omega"},
 }
-"""What is written where a terminal does not know the character."""
+"""The ASCII spelling of characters that a terminal cannot encode."""
 
 SPELLING = "tensorplan.spelled"
-"""The name of the error handler that does so."""
+"""The name of the codec error handler that uses it."""
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
@@ -42,35 +42,35 @@ def _spell(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(SPELLING, _spell)
 
 
-def speak_any_language() -> None:
-    """Let no character end the program: what a terminal cannot show is spelled out."""
+def replace_unknown_characters() -> None:
+    """Make stdout and stderr spell out characters that they cannot encode."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=SPELLING)
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line, at once."""
+    """Print a line and flush."""
     print(text, file=sys.stderr if err else sys.stdout, flush=True)
 
 
-class Talk(logging.Handler):
-    """What the library has to say goes to stderr."""
+class MessageHandler(logging.Handler):
+    """Prints the library's log messages to stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say it."""
+        """Print the message."""
         complain(record.getMessage(), DONE)
 
 
 def complain(sentence: str, code: int) -> int:
-    """The exit code, after the sentence was said."""
+    """The exit code, after printing the sentence to stderr."""
     say(f"tensorplan: {sentence}", err=True)
     return code
 
 
 def interrupted() -> int:
-    """The exit code after Ctrl-C, after saying so."""
-    return complain("interrupted; what was finished is above", FAILED)
+    """The exit code after Ctrl-C, after a message."""
+    return complain("interrupted; finished results are above", FAILED)
 
 
 def print_json(data: Any) -> None:
@@ -81,13 +81,13 @@ def print_json(data: Any) -> None:
 
 
 def shorten(actions: Sequence[int], most: int = 60) -> str:
-    """The first actions, and how many there are."""
+    """The first actions, and their number."""
     shown = " ".join(map(str, actions[:most]))
     return shown + (f" ... ({len(actions):,} in all)" if len(actions) > most else "")
 
 
 def console(stderr: bool = False) -> Console:
-    """Where tables are printed; what the terminal cannot show is spelled out before columns get their widths."""
+    """The console for tables; characters it cannot encode are spelled out before columns get their widths."""
     from rich.console import Console
     from rich.text import Text
 
@@ -108,9 +108,9 @@ def print_table(table: Table) -> None:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[..., None]]:
-    """A progress bar on stderr where that is a terminal; yields show(done, text).
+    """A progress bar on stderr, if that is a terminal; yields show(done, text, below=None).
 
-    A third argument makes something to show below, and is called once a second at most.
+    ``below()`` returns something to show below the bar, and is called at most once a second.
     """
     screen = console(stderr=True)
     if not screen.is_terminal:

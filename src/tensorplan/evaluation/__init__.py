@@ -1,1 +1,1 @@
-"""How well a planner does: verdicts and comparisons."""
+"""The evaluation of planners: verdicts and comparisons."""

@@ -1,4 +1,4 @@
-"""Planners side by side on the same instances."""
+"""Comparisons of planners on the same instances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Summary:
     planner: str
     runs: int
     ended: int
-    """Episodes that ran to their end."""
+    """Episodes that were completed."""
     total_reward: Interval
     regret: Interval | None
     queries: Interval
@@ -36,7 +36,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All rows, and what stopped the comparison early: ``"interrupted"``, an error's sentence, or None."""
+    """All rows, and why the comparison stopped early: ``"interrupted"``, an error's message, or None."""
 
     problem: str
     rows: tuple[Row, ...]
@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why there is no regret, where there is none; each sentence once."""
+        """Why regrets are missing, each reason once."""
         return tuple(dict.fromkeys(row.note for row in self.rows if row.note is not None))
 
     @property
@@ -74,11 +74,11 @@ def compare(
     max_steps: int = MAX_STEPS,
     progress: Callable[[Sequence[Row], int, str], None] | None = None,
 ) -> Comparison:
-    """Each planner on each of ``seeds`` instances, counted from ``seed``; random families draw one per seed.
+    """The rows of each planner on the instances of the seeds ``seed``, .., ``seed + seeds - 1``.
 
-    Problem and planners are given as they are or by name; a problem that is no name is the instance of every seed.
-    ``progress(rows so far, number of runs, planner at work)`` is called before each run.  Ctrl-C, or an error
-    on the way, ends it with the rows that are done.
+    Problem and planners are objects or names; a random family, given by name, has one instance per seed.
+    ``progress(rows so far, number of runs, planner)`` is called before each run.  Ctrl-C or an error ends the
+    comparison with the rows finished so far.
     """
     configs = _configs(planners)
     name = problem if isinstance(problem, str) else as_problem(problem, seed).name
@@ -100,7 +100,7 @@ def compare(
 
 
 def _configs(planners: Iterable[Planner | str] | str) -> dict[str, Planner]:
-    """The planners by their names."""
+    """The planners by name."""
     given = [planners] if isinstance(planners, str) else list(planners)
     if not given:
         raise BadInput("name at least one planner")

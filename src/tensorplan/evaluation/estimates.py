@@ -1,7 +1,6 @@
-"""Means over a handful of runs, with t intervals.
+"""Means over a few runs, with t intervals.
 
-:func:`student` is the usual description, exact for normal data only: tables show it.  Verdicts
-rest on :mod:`tensorplan.core.intervals` instead.
+These are exact for normal data only and serve tables; verdicts use :mod:`tensorplan.core.intervals`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from tensorplan.core.intervals import Interval
 
 
 def student(values: Sequence[float], confidence: float = 0.95) -> Interval:
-    """The t interval of a mean; (-inf, inf) around a single value."""
+    """The mean and its t interval; (-inf, inf) for a single value."""
     x = np.asarray(values, dtype=np.float64)
     if x.size < 2:
         return Interval(float(x.mean()) if x.size else math.nan, -math.inf, math.inf)
@@ -28,7 +27,7 @@ def student(values: Sequence[float], confidence: float = 0.95) -> Interval:
 
 
 def query_cost(run: Run, confidence: float = 0.95) -> Interval:
-    """The paper's query cost, estimated: the mean queries of the t-th call over the episodes, at the worst t."""
+    """An estimate of the paper's query cost: the mean number of queries of the t-th call, at the worst t."""
     calls = max((len(e.queries) for e in run.episodes), default=0)
     columns = [[e.queries[t] for e in run.episodes if t < len(e.queries)] for t in range(calls)]
     return student(max(columns, key=lambda c: sum(c) / len(c), default=[]), confidence)

@@ -1,7 +1,7 @@
-"""The loss of what a planner does, action by action.
+"""The loss of a planner, action by action.
 
-Σ_t γ^t (v*(S_t) - q*(S_t, A_t)) has the expectation v*(s0) - E[return] and varies less than v*(s0) - return does: the
-chance of rewards and steps is not in it.
+Σ_t γ^t (v*(S_t) - q*(S_t, A_t)) has the expectation v*(s0) - E[return] and a smaller variance than v*(s0) - return,
+since the noise of rewards and transitions is averaged out.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from tensorplan.core import Problem, State
 
 
 class LossMeter:
-    """Adds up the losses of the actions in each episode; ``run`` calls it, as ``on_action``, before every step."""
+    """Adds up the losses of the actions in each episode, as the ``on_action`` of ``run``."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.losses: defaultdict[int, float] = defaultdict(float)
-        """By episode."""
+        """The loss of each episode."""
         self._steps: defaultdict[int, int] = defaultdict(int)
 
     def __call__(self, episode: int, state: State, stage: int, action: int) -> None:

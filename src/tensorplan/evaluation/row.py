@@ -1,6 +1,6 @@
-"""What one measurement leaves behind: one row, whoever asked for it.
+"""The result of one measurement as one row.
 
-Comparisons print rows, sweeps store them, Table 1 and the hardness experiment are read off them.
+Comparisons print rows, sweeps store them, and Table 1 and the hardness experiment are computed from them.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from tensorplan.core.jsonable import plain
 class Row:
     """One planner on one instance with one seed; in the abstract game, one strategy against one secret.
 
-    Numbers that are infinite or unknown are None, so that a row fits SQLite and JSON as it is.
+    Infinite and unknown numbers are None, as SQLite and JSON require.
     """
 
     id: str
-    """Content id of the unit of work; empty where nothing is stored."""
+    """Content id of the unit of work; empty if nothing is stored."""
     problem: str
     planner: str
     seed: int
     status: str = "failed"
     """``"done"``, ``"failed"``, ``"timeout"`` or ``"memory"``."""
     error: str | None = None
-    """One sentence; of a unit that is done, that it found its problem not realizable."""
+    """One sentence; in a unit that is done, that its problem is not realizable."""
     attempts: int = 1
     actions: int | None = None
-    """A, d and H of the instance, where it could be built."""
+    """A, d and H of the instance, if it could be built."""
     dimension: int | None = None
     horizon: int | None = None
     optimal: float | None = None
-    """v*(s0), where it is known; like the next three the mean over the episodes."""
+    """v*(s0), if it is known; like the next three the mean over the episodes."""
     total_reward: float | None = None
     regret: float | None = None
-    """v*(s0) - total_reward; an episode that did not end counts with what it had earned."""
+    """v*(s0) - total_reward; an episode that was cut short counts with its reward so far."""
     loss: float | None = None
-    """Σ_t γ^t (v*(S_t) - q*(S_t, A_t)), whose expectation is v*(s0) - E[return]: where the problem came with its
-    solution and every episode ended."""
+    """Σ_t γ^t (v*(S_t) - q*(S_t, A_t)), whose expectation is v*(s0) - E[return], if the problem comes with its solution
+    and every episode was completed."""
     steps: int | None = None
     """Of the first episode."""
     queries: int | None = None
-    """Of the first episode, the one that plans."""
+    """Of the first episode, in which a planner with a memory plans."""
     worst_call: int | None = None
-    """The largest number of queries in one call, of all episodes."""
+    """The largest number of queries in one call, over all episodes."""
     stopped: str | None = None
-    """What ended the first episode that did not run to its end, else ``"end"``; see :class:`tensorplan.Episode`."""
+    """What cut the first incomplete episode short, else ``"end"``; see :class:`tensorplan.Episode`."""
     upper: float | None = None
-    """The certificate of the first episode, where there is one; see :class:`tensorplan.Certificate`."""
+    """The certificate of the first episode, if it has one; see :class:`tensorplan.Certificate`."""
     lower: float | None = None
     gap: float | None = None
     certificate: str | None = None
@@ -62,11 +62,11 @@ class Row:
     assumes: str | None = None
     explained: float | None = None
     warnings: str | None = None
-    """One after the other."""
+    """Separated by semicolons."""
     failed_states: int | None = None
-    """Of the first episode's trace, where there is one: states at which an optimistic parameter was refuted."""
+    """States that excluded an optimistic parameter, if the first episode has a trace."""
     nodes: int | None = None
-    """Of the branch and bound, in all its iterations."""
+    """Nodes of the branch and bound, over all iterations of that trace."""
     seconds: float | None = None
     """Of all episodes."""
     trace: str | None = None
@@ -74,18 +74,18 @@ class Row:
     output: str | None = None
     """The end of what the unit printed, on stdout and stderr alike."""
     unmetered: int | None = None
-    """Steps of the instance's simulator so far that no planner asked for; see :class:`tensorplan.Problem`."""
+    """Simulator steps of the instance so far that were not charged as queries; see :class:`tensorplan.Problem`."""
     note: str | None = None
-    """Why there is no regret, where there is none."""
+    """Why there is no regret, if there is none."""
 
     @property
     def done(self) -> bool:
-        """Whether it ran to its end."""
+        """Whether the status is ``"done"``."""
         return self.status == "done"
 
 
 def certificate_columns(certificate: Certificate | None) -> dict[str, Any]:
-    """The columns of a row that a certificate fills: all of it but the proof, which has a file of its own."""
+    """The columns of a certificate, without its proof."""
     if certificate is None:
         return {}
     return {
@@ -102,7 +102,7 @@ def certificate_columns(certificate: Certificate | None) -> dict[str, Any]:
 
 
 def traces(episodes: Iterable[Episode]) -> list[Any]:
-    """The traces of episodes as plain data, each with the certificate that it led to."""
+    """The traces of episodes as plain data, each with its certificate."""
     return [
         None if episode.trace is None else {**plain(episode.trace), "certificate": plain(episode.certificate)}
         for episode in episodes

@@ -1,4 +1,4 @@
-"""The one place that plays episodes in order to measure: a problem, a planner, a seed -> a row."""
+"""The runner of all experiments: a problem, a planner and a seed give a row."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def run_unit(
     built: Callable[[Row], None] | None = None,
     played: Callable[[Run], None] | None = None,
 ) -> Row:
-    """What comes of a planner on an instance; either may be given by its name.
+    """The row of a planner on an instance; both are objects or names.
 
-    A family of random problems, given by name, has one instance per seed.  ``trace`` makes planners that can keep a
-    trace do so.  ``built`` hears of the instance before the planner begins, a row without measurements, ``played`` of
-    the run.  A run that Ctrl-C cut short is no measurement: KeyboardInterrupt.
+    A random family, given by name, has one instance per seed.  ``trace`` makes planners that can record a trace do so.
+    ``built`` is called with a row without measurements before the planner begins, ``played`` with the run.  Ctrl-C
+    raises KeyboardInterrupt, since a run that was cut short is no measurement.
     """
     task, config = as_problem(problem, seed), _tracing(as_planner(planner), trace)
     names = problem if isinstance(problem, str) else task.name, planner if isinstance(planner, str) else repr(planner)
@@ -60,14 +60,14 @@ def run_unit(
 
 
 def _tracing(planner: Any, trace: bool) -> Any:
-    """The planner, with a trace where it is wanted and the planner can keep one."""
+    """The planner, recording a trace if it is wanted and the planner can."""
     if trace and dataclasses.is_dataclass(planner) and any(f.name == "trace" for f in dataclasses.fields(planner)):
         return dataclasses.replace(planner, trace=True)  # type: ignore[type-var]
     return planner
 
 
 def _measured(problem: Problem, played: Run, meter: LossMeter | None) -> dict[str, Any]:
-    """The columns that a run fills."""
+    """The columns of a run."""
     episodes, first = played.episodes, played.episodes[0]
     stopped = next((episode.stopped for episode in episodes if not episode.complete), "end")
     reward = fmean(episode.total_reward for episode in episodes)
@@ -90,7 +90,7 @@ def _measured(problem: Problem, played: Run, meter: LossMeter | None) -> dict[st
 
 
 def _optimal(problem: Problem, episodes: Sequence[Episode]) -> tuple[float | None, str | None]:
-    """The mean of v*, or why it is not known; after the run, since an oracle may have found it."""
+    """The mean of v*, or why it is unknown; called after the run, in which an oracle may have computed it."""
     try:
         solution = exact_solution(problem)
         return fmean(solution.value(episode.start, 0) for episode in episodes), None
@@ -99,7 +99,7 @@ def _optimal(problem: Problem, episodes: Sequence[Episode]) -> tuple[float | Non
 
 
 def _counts(trace: Any) -> dict[str, Any]:
-    """How much TensorPlan worked, where its trace says so."""
+    """The columns of a trace of TensorPlan, if there is one."""
     if not isinstance(trace, Trace):
         return {}
     failures = sum(len(iteration.failures) for iteration in trace.iterations)

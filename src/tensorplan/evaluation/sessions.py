@@ -1,12 +1,12 @@
-"""Planners side by side as they are used: many episodes, in which all of them meet the same chance.
+"""Comparisons of planners over sessions of many episodes with common random numbers.
 
-What a planner with a memory (:class:`tensorplan.core.Learner`) has measured in one episode serves the next ones, so it
-plays several sessions of many episodes, and its queries are those of a session, shared out.  The episodes of others are
-independent, and one session of them is enough.
+A planner with a memory (:class:`tensorplan.core.Learner`) reuses measurements in later episodes, so it plays several
+sessions of many episodes, and its queries per episode are the average over a session.  The episodes of others are
+independent, and one session suffices.
 
-The world of an episode draws from its own stream, made from (seed, episode): as long as two planners act alike, they
-meet the same states.  So what the optimal policy earns more *in the same worlds* estimates the loss v*(s0) - E[return]
-far better than the returns themselves do.
+The world of an episode has its own random stream, derived from (seed, episode): as long as two planners act alike, they
+visit the same states.  So the difference to the return of the optimal policy *in the same worlds* estimates the loss
+v*(s0) - E[return] with far less variance than the returns themselves.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from tensorplan.planners.baselines.oracle import Oracle
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """One planner; each mean has its 95% t interval."""
+    """The results of one planner; each mean has its 95% t interval."""
 
     planner: str
     total_reward: Interval
     """Over all episodes."""
     loss: Interval | None
-    """What the optimal policy earned more, over all episodes; None where that policy is not known."""
+    """The return of the optimal policy less that of the planner, over all episodes; None if the former is unknown."""
     queries: Interval
-    """Of an episode; over the sessions of a planner with a memory, else over the episodes."""
+    """Per episode; over the sessions of a planner with a memory, else over the episodes."""
     certificate: Certificate | None
     """Of the first episode."""
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """One line per planner; printed, a plain table."""
+    """One line per planner; ``str`` gives a plain table."""
 
     lines: tuple[SessionSummary, ...]
 
@@ -64,7 +64,7 @@ def side_by_side(
     seed: int = 0,
     max_steps: int = MAX_STEPS,
 ) -> SideBySide:
-    """Sessions of ``episodes`` episodes of each planner, by name; ``sessions`` of them where it has a memory, else one.
+    """Sessions of ``episodes`` episodes of each planner; ``sessions`` of them if it has a memory, else one.
 
     Session i of every planner has the seed ``seed`` + i.
     """

@@ -55,12 +55,11 @@ def judge(
     progress: Callable[[int, int, int], None] | None = None,
     **options: Any,
 ) -> Verdict:
-    """Whether a planner is δ-sound on a problem whose v* is known; both may be given by name.
+    """Whether a planner is δ-sound on a problem whose v* is known; both are objects or names.
 
-    Exact where the policy's value can be computed: the policy is memoryless, and the MDP a table or
-    deterministic.  Else from independent episodes and an empirical Bernstein interval on E[v*(S0) - return], the
-    start state drawn as the problem draws it.  Without a horizon returns have no range and only the exact way
-    can decide.
+    Exact if the policy is memoryless and the MDP a table or deterministic.  Else from independent episodes, with start
+    states drawn by the problem, and an empirical Bernstein interval on E[v*(S0) - return].  Without a horizon returns
+    have no range, and only the exact method can decide.
     """
     episodes, seed = whole("episodes", episodes, 1), whole("seed", seed, 0)
     planner = as_planner(planner)
@@ -73,14 +72,14 @@ def judge(
 
 
 def exact_verdict(loss: float, delta: float) -> Verdict:
-    """The verdict on a loss that is known exactly."""
+    """The verdict for an exact loss."""
     delta = number("delta", delta, 0.0)
     interval = Interval(loss, loss, loss)
     return Verdict(_decide(interval, delta), interval, delta, 1.0, "exact")
 
 
 def judge_run(problem: Problem, played: Run, delta: float, confidence: float = 0.95) -> Verdict:
-    """The verdict that a run's episodes allow."""
+    """The verdict from the episodes of a run."""
     delta = number("delta", delta, 0.0)
     solution = exact_solution(problem, WHOLE)
     losses = [solution.value(e.start, 0) - e.total_reward for e in played.episodes if e.complete]
@@ -102,10 +101,10 @@ def _decide(loss: Interval, delta: float) -> str:
 
 
 def exact_loss(problem: Problem, planner: Planner, seed: int = 0) -> float | None:
-    """v*(s0) - v^π(s0) where π is memoryless and its value can be computed, else None.
+    """v*(s0) - v^π(s0) if π is memoryless and its value can be computed, else None.
 
-    A planner says that its policies are memoryless by an attribute ``memoryless = True``: their actions depend on the
-    node alone, and they neither query nor draw.
+    A planner declares memoryless policies by an attribute ``memoryless = True``: their actions depend on the node
+    alone, without queries or random numbers.
     """
     if not getattr(planner, "memoryless", False):
         return None
@@ -127,7 +126,7 @@ def exact_loss(problem: Problem, planner: Planner, seed: int = 0) -> float | Non
 
 
 def _loss_in_table(problem: Problem, mdp: TabularMDP, driver: Driver, solution: OptimalValues) -> float:
-    """The mean over the start states of v* - v^π, with π read off state by state."""
+    """The mean of v* - v^π over the start states, with π tabulated state by state."""
 
     def action(state: int, stage: int) -> int:
         driver.move_to(state, stage)
@@ -139,13 +138,13 @@ def _loss_in_table(problem: Problem, mdp: TabularMDP, driver: Driver, solution: 
 
 
 def _value_of_path(problem: Problem, driver: Driver, rng: np.random.Generator) -> float:
-    """The return of the one path that there is where nothing is random, cycles included."""
+    """The return of the path of a deterministic problem, cycles included."""
     discount = problem.discount
     rewards: list[float] = []
     seen: dict[Any, int] = {}
     while driver.state is not END:
         first = seen.setdefault((driver.stage, driver.state), len(rewards))
-        if first < len(rewards):  # a cycle, which repeats without end
+        if first < len(rewards):  # a cycle
             if discount == 1:
                 raise BadInput(
                     f"the policy of {driver.planner!r} goes in circles at state {shown(driver.state)}: it has no value"

@@ -1,4 +1,4 @@
-"""Does a cost grow like a power of the size, or exponentially in it?
+"""Whether a cost grows polynomially or exponentially with the size.
 
 Two models of the logarithm of the cost, with normal errors and as many parameters each,
 
@@ -19,31 +19,31 @@ from tensorplan.core import Array
 from tensorplan.core.intervals import Interval
 
 EVIDENCE = 6.0
-"""The difference of Akaike's criteria from which a model is chosen: the other is exp(-6/2) = 1/20 as likely."""
+"""The difference of Akaike's criteria that selects a model: the other is then exp(-6/2) = 1/20 as likely."""
 
 FLAT = 1.0
-"""Doublings over the whole range of sizes: a cost that surely has fewer does not grow."""
+"""Doublings over the range of sizes below which a cost counts as flat."""
 
 EXACT = 1e-6
-"""The least standard deviation of log2 cost that is believed."""
+"""The least standard deviation of log2 cost, for exact data."""
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Both fits, each rate with its 95% t interval, and which of them the measurements speak for."""
+    """Both fits, each rate with its 95% t interval, and the verdict."""
 
     degree: Interval
     """Of the power of the size."""
     doublings: Interval
     """Per unit of the size."""
     evidence: float
-    """Akaike's criterion of the exponential model less that of the power: positive for the power."""
+    """Akaike's criterion of the exponential model minus that of the power; positive favours the power."""
     verdict: str
     """``"polynomial"``, ``"exponential"``, ``"flat"`` or ``"undecided"``."""
 
 
 def growth(sizes: Sequence[float], costs: Sequence[float]) -> Growth | None:
-    """How the cost grows with the size; None with fewer than three different sizes."""
+    """The growth of the cost with the size; None with fewer than three different sizes."""
     x, y = np.asarray(sizes, dtype=np.float64), np.log2(np.maximum(costs, 1.0))
     if len(np.unique(x)) < 3:
         return None
@@ -60,12 +60,12 @@ def growth(sizes: Sequence[float], costs: Sequence[float]) -> Growth | None:
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> Interval:
-    """The slope of the least-squares line with its 95% t interval, from three points on."""
+    """The slope of the least-squares line with its 95% t interval; at least three points."""
     return _line(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64))[0]
 
 
 def _line(x: Array, y: Array) -> tuple[Interval, float]:
-    """The slope with its interval, and the sum of squares that is left."""
+    """The slope with its interval, and the residual sum of squares."""
     from scipy.special import stdtrit
 
     centred = x - x.mean()

@@ -1,4 +1,4 @@
-"""How hard the lower bound's instances are: the cost of search in the abstract game, and of planners in the MDPs."""
+"""The hardness of the lower bound's instances: the cost of search in the abstract game, and of planners in the MDPs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tensorplan.sweeps.sweep import collect
 from tensorplan.sweeps.unit import Built, Experiment, PlannerUnit, Result, Unit, content_id
 
 ROUNDS = 9
-"""K of the MDPs that planners play, the least of the paper's construction."""
+"""K of the MDPs for planners, the least in the paper's construction."""
 
 SMALL = (2, 3, 4)
-"""Their p: the optimistic step of larger ones is out of reach."""
+"""Their p: the optimistic step is infeasible for larger ones."""
 
 PLANNERS = ("tensorplan", "uct")
-"""Who plays them."""
+"""The planners run on them."""
 
 FOUND, GAVE_UP = "end", "gave up"
-"""How a game ended."""
+"""How a game can end."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class StrategyUnit:
 
     @cached_property
     def row(self) -> Row:
-        """Strategy, p, K and seed; the game is named like a problem."""
+        """The row before the play: strategy, p, K and seed, with the game in place of a problem."""
         return Row(content_id({"game": asdict(self)}), f"game/{self.p}x{self.K}", self.strategy, self.seed)
 
     def run(self, built: Built) -> Result:
-        """Play; the queries are those up to the first reply with U or V = 1."""
+        """Play the game; its queries are those up to the first reply with U or V = 1."""
         began = time.perf_counter()
         play = AbstractGame(self.p, self.K, seed=self.seed).play(STRATEGIES[self.strategy], seed=self.seed)
         stopped, seconds = FOUND if play.found else GAVE_UP, time.perf_counter() - began
@@ -63,7 +63,7 @@ class HardnessExperiment(Experiment):
     sizes: tuple[int, ...]
     strategies: tuple[str, ...] = ("uniform", "best")
     rounds: int | None = None
-    """K; p where it is not given."""
+    """K; None for K = p."""
     seeds: int = 20
     seed: int = 0
     with_planners: bool = True
@@ -96,36 +96,36 @@ class HardnessExperiment(Experiment):
         return [unit for units in self.points.values() for unit in units]
 
     def asked(self) -> dict[str, Any]:
-        """The fields."""
+        """The fields as a dict."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast the cost of a strategy grows: log2(cost) against p, by least squares."""
+    """The growth of the cost of a strategy: log2(cost) against p, by least squares."""
 
     strategy: str
     doublings: Interval
     """Doublings of the cost per unit of p, with a 95% t interval."""
     guesses: float
-    """The same of 2^p/|W_close|."""
+    """The same for 2^p/|W_close|."""
 
 
 @dataclass(frozen=True)
 class Hardness:
-    """Everything that was measured."""
+    """The results of the experiment."""
 
     costs: tuple[Cost, ...]
     attempts: tuple[Row, ...]
-    """What planners made of the hard MDPs, in which A = p and H = Kp."""
+    """The runs of planners on the hard MDPs, in which A = p and H = Kp."""
     missing: tuple[str, ...] = ()
-    """What was not measured, in words."""
+    """Descriptions of what was not measured."""
     stopped: str | None = None
-    """What ended it early: ``"interrupted"``, or a sentence on units that failed."""
+    """Why it stopped early: ``"interrupted"``, or a sentence on units that failed."""
 
     @property
     def growth(self) -> list[Rate]:
-        """One fit per strategy that was measured at three p or more."""
+        """One fit per strategy measured at three or more p."""
         names = dict.fromkeys(c.strategy for c in self.costs)
         fits = [_fit(name, [c for c in self.costs if c.strategy == name and c.found]) for name in names]
         return [fit for fit in fits if fit is not None]
@@ -134,7 +134,7 @@ class Hardness:
 def hardness(experiment: HardnessExperiment, out: str | Path | None = None, **options: Any) -> Hardness:
     """The cost of each strategy at each p, and of planners for p = 2, 3, 4.
 
-    ``out`` and ``options`` are those of :func:`tensorplan.sweeps.sweep.collect`: where it is kept, and where it is run.
+    ``out`` and ``options`` are those of :func:`tensorplan.sweeps.sweep.collect`.
     """
     found, stopped = collect(experiment, out, **options)
     costs, attempts, missing = list[Cost](), list[Row](), list[str]()
@@ -163,7 +163,7 @@ def _fit(name: str, costs: Sequence[Cost]) -> Rate | None:
 
 
 def parse_sizes(text: str) -> list[int]:
-    """The p of ``"16"``, ``"16:96"`` (about six, in steps of a multiple of 4 where that fits) or ``"16:96:8"``."""
+    """The p in ``"16"``, ``"16:96"`` (about six, in steps of a multiple of 4 if possible) or ``"16:96:8"``."""
     parts = text.split(":")
     try:
         numbers = [int(part) for part in parts]

@@ -1,4 +1,4 @@
-"""What the modes of TensorPlan ask for on a problem of a given shape, to stand beside the paper's worst case."""
+"""The queries of the modes of TensorPlan on a problem of a given shape, for comparison with the paper's worst case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorplan.planners.tensorplan.planner import TensorPlan
 from tensorplan.problems.random.layered import layered
 
 STATES = 50
-"""Per stage, of the problem that is measured."""
+"""States per stage of the measured problem."""
 
 CASES = (
     ("exact", "nothing random", 1, False),
@@ -24,9 +24,9 @@ CASES = (
 
 
 def mode_costs(constants: Constants, seed: int = 0) -> list[Row]:
-    """One episode for each of :data:`CASES`, on random layered problems with the A, d, H, δ and B of the constants.
+    """One row for each of :data:`CASES`, on random layered problems with the A, d, H, δ and B of the constants.
 
-    Rewards are so small that values up to B suffice.  Ctrl-C ends it with the cases that are finished.
+    Rewards are scaled so that values are at most B.  Ctrl-C returns the finished cases.
     """
     rows: list[Row] = []
     scale = min(1.0, 0.8 * constants.B / constants.H)
@@ -45,7 +45,7 @@ def mode_costs(constants: Constants, seed: int = 0) -> list[Row]:
 
 
 def case_records(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows as plain data, each with its case; ``loss`` is v*(s0) - the lower bound on the value of the policy."""
+    """The rows as plain data, each with its case; ``loss`` is v*(s0) minus the lower bound on the policy's value."""
     return [
         {"mode": mode, "what": what, "queries": row.queries, "loss": _above(row.optimal, row.lower), "gap": row.gap}
         for (mode, what, *_), row in zip(CASES, rows, strict=False)

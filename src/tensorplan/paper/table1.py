@@ -1,13 +1,13 @@
-"""Table 1 of the paper as an experiment: which classes are tractable, and which are not.
+"""Table 1 of the paper as an experiment: which problem classes are tractable.
 
-A row is a class of problems.  It has *families* of instances in that class that grow in one parameter, and planners
-that are run on them.  A planner is *sound* at a size when the 95% interval of its mean loss lies below δ (the loss is
-that of :class:`tensorplan.evaluation.row.Row`).  Its cost is the largest call of an episode.
+A row is a class of problems, with *families* of instances that grow in one parameter, and planners that are run on
+them.  A planner is *sound* at a size if the 95% interval of its mean loss lies below δ (the loss is that of
+:class:`tensorplan.evaluation.row.Row`).  Its cost is the largest call of an episode.
 
-The verdict is read off the measurements alone, by one rule for all rows: a class is tractable, ✓, when some planner is
-sound at every size of every family, and its cost does not grow exponentially by :mod:`tensorplan.paper.growth`; it is
-intractable, ✗, when each planner is unsound somewhere or has a cost that grows exponentially; else the verdict is open.
-That no planner at all can do better is what the theorems say, not what an experiment can show: the bound stands beside.
+The verdict depends on the measurements alone, by one rule for all rows: a class is tractable, ✓, if some planner is
+sound at every size of every family and its cost does not grow exponentially by :mod:`tensorplan.paper.growth`; it is
+intractable, ✗, if each planner is unsound somewhere or has a cost that grows exponentially; else the verdict is open.
+That no planner can do better is shown by the theorems, not by an experiment: their bounds are given beside.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from tensorplan.sweeps.sweep import collect
 from tensorplan.sweeps.unit import Experiment, PlannerUnit
 
 APART = 1_000_000
-"""Seeds of different rows are apart by this, so that rows are independent of one another."""
+"""The offset between the seeds of different rows, so that rows are independent."""
 
 SLACK = 1e-6
-"""What a loss may be above δ by, relative to δ + 1, before a planner is unsound: rounding."""
+"""By how much a loss may exceed δ, relative to δ + 1, before a planner is unsound: rounding."""
 
 
 class TablePoint(NamedTuple):
-    """Where in the table a measurement belongs."""
+    """The place of a measurement in the table."""
 
     row: int
     family: int
@@ -50,7 +50,7 @@ class TablePoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Table1Experiment(Experiment):
-    """All that is to be measured for some rows; two points of a row may be one unit."""
+    """The measurements for some rows; several points of a row may share a unit."""
 
     rows: tuple[TableRow, ...]
     quick: bool = False
@@ -60,7 +60,7 @@ class Table1Experiment(Experiment):
 
     @cached_property
     def points(self) -> dict[TablePoint, PlannerUnit]:
-        """The large sizes first, so that no processor is left alone with one at the end."""
+        """The units by point, large sizes first, so that none of them is left for the end."""
         found: dict[TablePoint, PlannerUnit] = {}
         for row in self.rows:
             for number, family in enumerate(row.families):
@@ -82,11 +82,11 @@ class Table1Experiment(Experiment):
         return found
 
     def units(self) -> list[PlannerUnit]:
-        """Each once."""
+        """The units, each once."""
         return list({unit.id: unit for unit in self.points.values()}.values())
 
     def asked(self) -> dict[str, Any]:
-        """Which rows, how thoroughly, from which seed."""
+        """The parameters of the experiment as plain data."""
         return {"quick": self.quick, "rows": [row.number for row in self.rows], "seed": self.seed}
 
 
@@ -100,7 +100,7 @@ class AtSize:
     sound: bool
     runs: int
     refuted: int
-    """Runs in which the planner found that the problem is not of its class."""
+    """Runs in which the planner refuted that the problem is of its class."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class CostCurve:
 
     @property
     def sound(self) -> bool:
-        """At every size."""
+        """Whether it is sound at every size."""
         return all(a.sound for a in self.at)
 
 
@@ -129,20 +129,20 @@ class FamilyResult:
 
 @dataclass(frozen=True)
 class RowResult:
-    """One row, measured."""
+    """The measurements of one row."""
 
     row: TableRow
     families: tuple[FamilyResult, ...]
 
     @property
     def candidates(self) -> list[str]:
-        """The planners that were measured at every size of every family."""
+        """The planners measured at every size of every family."""
         curves = [{c.player for c in f.curves if c.whole} for f in self.families]
         return [p.name for p in self.row.families[0].players if curves and all(p.name in names for names in curves)]
 
     @property
     def verdict(self) -> bool | None:
-        """Tractable, intractable, or open."""
+        """Whether the class is tractable; None if that is open."""
         if not self.candidates or any(not f.curves for f in self.families):
             return None
         kinds = [self._kind(name) for name in self.candidates]
@@ -152,18 +152,18 @@ class RowResult:
 
     @property
     def best(self) -> str | None:
-        """The planner that decides: the cheapest of those that make the row tractable, else of those that are sound."""
+        """The decisive planner: the cheapest of those that make the row tractable, else of the sound ones."""
         fine = [n for n in self.candidates if self._kind(n)]
         sound = [n for n in self.candidates if all(c.sound for c in self.curves(n))]
         pool = fine or sound or self.candidates
         return min(pool, key=lambda n: self.curves(n)[0].at[-1].queries.mean, default=None)
 
     def curves(self, player: str) -> list[CostCurve]:
-        """Of one planner, family by family."""
+        """The curves of one planner, family by family."""
         return [c for f in self.families for c in f.curves if c.player == player]
 
     def _kind(self, player: str) -> bool | None:
-        """Whether the planner is sound at a cost that is not exponential; None where that is not clear."""
+        """Whether the planner is sound at a cost that is not exponential; None if undecided."""
         curves = self.curves(player)
         verdicts = [None if c.growth is None else c.growth.verdict for c in curves]
         if "exponential" in verdicts or not all(c.sound for c in curves):
@@ -173,7 +173,7 @@ class RowResult:
 
 @dataclass(frozen=True)
 class Table1:
-    """The table, measured, and what stopped it early."""
+    """The measured table, and why it stopped early, if it did."""
 
     rows: tuple[RowResult, ...]
     stopped: str | None = None
@@ -216,17 +216,14 @@ def _plain_row(result: RowResult) -> dict[str, Any]:
 
 
 def table1(experiment: Table1Experiment, out: str | Path | None = None, **options: Any) -> Table1:
-    """The table, or the rows of it that the experiment has.
-
-    ``out`` and ``options`` are those of :func:`tensorplan.sweeps.sweep.collect`: where it is kept, and where it is run.
-    """
+    """The measured rows of the experiment; ``out`` and ``options`` as in :func:`tensorplan.sweeps.sweep.collect`."""
     found, stopped = collect(experiment, out, **options)
     done = {point: found[unit.id] for point, unit in sorted(experiment.points.items()) if unit.id in found}
     return Table1(tuple(_row_result(row, done, experiment.quick) for row in experiment.rows), stopped)
 
 
 def rows_of(numbers: Iterable[int] | None) -> tuple[TableRow, ...]:
-    """The rows with these numbers, all of them for None."""
+    """The rows with these numbers; None for all."""
     if numbers is None:
         return ROWS
     chosen = [whole("row", n, 1, len(ROWS)) for n in numbers]

@@ -1,7 +1,7 @@
-"""The rows of Table 1: their classes, families of instances in them, and the planners that the paper names.
+"""The rows of Table 1: classes, families of instances, and the planners that the paper names.
 
-Sizes differ between a quick table and a full one.  Nothing here says how a measurement should come out, but for
-``TableRow.paper``, which is printed beside the verdict and read by nobody else.
+Sizes differ between a quick and a full table.  The expected result, ``TableRow.paper``, is only printed beside the
+verdict, and does not enter it.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from tensorplan.problems.hard.near_orthogonal import usual_count
 from tensorplan.sweeps.names import spec_of
 
 STATES = 100
-"""Per stage, of the random layered problems."""
+"""States per stage of the random layered problems."""
 
 GUESSING = "tensorplan.game.planning:GuessPlanner"
 """The planner that plays the abstract game in the hard MDPs."""
 
 EPISODES = 50
-"""Of a planner that remembers what it learned: the first pays for them all."""
+"""Episodes of a planner with a memory; it plans in the first."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A planner by its name in the table; ``sizes`` where it cannot be run at all of the family's, ``seeds`` where it
-    takes long."""
+    """A planner by its name in the table; ``sizes`` if it cannot be run at all sizes of the family, ``seeds`` if it is
+    slow."""
 
     name: str
     spec: str
     sizes: tuple[int, ...] = ()
     seeds: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of the instances that it gets, where they differ."""
+    """Options of its instances, if they differ from the family's."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +45,22 @@ class InstanceFamily:
 
     name: str
     symbol: str
-    """The parameter."""
+    """The parameter that grows."""
     problem: Callable[..., str]
-    """The name of the instances of a size."""
+    """The spec of the instances of a size."""
     players: tuple[Contender, ...]
     delta: float
     quick: tuple[int, ...]
     full: tuple[int, ...]
     seeds: tuple[int, int]
-    """At the largest size, in a quick table and in a full one; there are twice as many at the next and four times as
-    many at all others, which take less time."""
+    """At the largest size, in a quick and in a full table; twice as many at the next and four times as many at smaller
+    ones, which take less time."""
     episodes: int = 1
     forced: Callable[[int], float] | None = None
-    """Queries that the theorem forces every sound planner to, at a size."""
+    """Queries that the theorem forces on every sound planner, at a size."""
 
     def sizes(self, quick: bool) -> tuple[int, ...]:
-        """Of a quick table, or of a full one."""
+        """The sizes of a quick or a full table."""
         return self.quick if quick else self.full
 
 
@@ -71,11 +71,11 @@ class TableRow:
     number: int
     source: str
     actions: str
-    """How many, in the paper's words."""
+    """The number of actions, as the paper writes it."""
     members: str
     """The class."""
     paper: bool
-    """Whether the paper says that it is tractable."""
+    """Whether the class is tractable according to the paper."""
     families: tuple[InstanceFamily, ...]
 
 
@@ -111,7 +111,7 @@ def _hard_forced(p: int) -> float:
 
 
 def _limits(kind: str, small: str) -> tuple[InstanceFamily, ...]:
-    """The hard MDPs of one kind: guessing, and a planner of the paper where its optimistic step is within reach."""
+    """The hard MDPs of one kind: guessing, and a planner of the paper where its optimistic step is feasible."""
     guessing = tuple(Contender(f"guess {s}", spec_of(GUESSING, {"strategy": s})) for s in ("uniform", "best"))
     tried = Contender(small, small, (2, 3, 4), 2, {"features": "reduced", "noise": False})
     return (
@@ -141,7 +141,7 @@ def _random(
     beside: tuple[Contender, ...] = (),
     **options: Any,
 ) -> InstanceFamily:
-    """Random layered problems with Bernoulli rewards and, unless said otherwise, random steps; parameters grow."""
+    """Random layered problems with Bernoulli rewards and, by default, random transitions."""
     fixed = {"d": 4, "horizon": 4, "actions": 2, "branching": 2, "noise": True, **options}
     shape = ", ".join(f"{NAMES[name]} = {fixed[name]}" for name in NAMES if name not in grows)
     return InstanceFamily(
@@ -168,7 +168,7 @@ def _rich(planner: str, **options: Any) -> InstanceFamily:
 def _nothing_random(
     grows: tuple[str, ...], quick: tuple[int, ...], full: tuple[int, ...], **options: Any
 ) -> InstanceFamily:
-    """Random layered problems in which nothing is random."""
+    """Deterministic layered problems, drawn at random."""
     shape = f"d = H = {options['d']}" if "d" in options else f"d = H, A = {options['actions']}"
     return InstanceFamily(
         f"random layered, {shape}",
@@ -185,7 +185,7 @@ def _nothing_random(
 QSTAR: dict[str, Any] = {"kind": "q", "branching": 1}
 REACH: dict[str, Any] = {"kind": "vq", "reach": True}
 BESIDE = (Contender("bilin-ucb", "bilin-ucb:delta=0.5", (2, 4, 8), 4),)
-"""What BiLin-UCB makes of instances that are realizable at reachable states only."""
+"""BiLin-UCB on instances that are realizable at reachable states only."""
 
 ROWS: tuple[TableRow, ...] = (
     TableRow(

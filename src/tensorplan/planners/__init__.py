@@ -1,1 +1,1 @@
-"""Who decides."""
+"""Planners: TensorPlan in its modes, the planners for linear q*, BiLin-UCB, and baselines."""

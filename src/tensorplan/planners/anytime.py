@@ -1,16 +1,16 @@
-"""What ends a planning, said once.
+"""The skeleton of every planning run, and the statuses with which one ends.
 
-Whatever ends it, a policy acts, and its certificate says how it came to an end:
+However it ends there is a policy, and the status of its certificate says why planning stopped:
 
-* ``"certified"``: the bounds have met; ``"eta"``: but for a gap that features which miss v* by η explain;
-  ``"doubtful"``: they have met, and there is a reason not to rely on it.
+* ``"certified"``: the bounds have met; ``"eta"``: up to a gap that a misspecification of η explains;
+  ``"doubtful"``: they have met, but there is a reason not to rely on it.
 * ``"budget"``: the queries are spent.
 * ``"interrupted"``: Ctrl-C.
-* ``"stopped"``: the callback has had enough.
-* ``"limit"``: more queries, or more searching, would change nothing.
-* ``"refuted"``: no parameter agrees with what was measured; most planners raise NotRealizable, which has the policy.
-* ``"failed"``: an error, which leaves with the bracket that was reached by then.
-* ``"done"``: an algorithm without bounds of its own has run to its end; its policy has no certificate.
+* ``"stopped"``: the callback returned true.
+* ``"limit"``: neither more queries nor more search would change the bracket.
+* ``"refuted"``: no parameter agrees with the measurements; most planners raise NotRealizable, which carries the policy.
+* ``"failed"``: an error was raised, which carries the bracket reached by then.
+* ``"done"``: an algorithm without bounds of its own has finished; its policy has no certificate.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ P = TypeVar("P", bound=Policy)
 
 
 class Planning(ABC, Generic[P]):
-    """A planner at work before it acts: :meth:`plan` asks, searches and may raise, and its constructor does not."""
+    """The planning of one episode: :meth:`plan` makes the queries, searches and may raise; the constructor does not."""
 
     access: Access
 
     def plan(self) -> P:
-        """The policy, with its certificate; raises NotRealizable where that is refuted, which has the policy too."""
+        """The policy with its certificate; raises NotRealizable, which carries the policy, if that is refuted."""
         self._begin()
         status = self._finish(self._ended(self._search))
         certificate = self._certificate(status)
@@ -44,7 +44,7 @@ class Planning(ABC, Generic[P]):
         return policy
 
     def _ended(self, work: Callable[[], str]) -> str:
-        """How some work ended; an error leaves with the bracket."""
+        """The status with which ``work`` ends; an error gets the bracket attached."""
         try:
             return work()
         except BudgetSpent:
@@ -56,29 +56,29 @@ class Planning(ABC, Generic[P]):
             raise
 
     def _begin(self) -> None:
-        """Look at the start state, and refuse a problem that does not fit; nothing is asked yet."""
+        """Look at the start state, and refuse a problem that does not fit; no queries yet."""
         return
 
     @abstractmethod
     def _search(self) -> str:
-        """Ask, search, and ask again; how that ended."""
+        """Alternate queries and search until planning ends; its status."""
 
     def _finish(self, status: str) -> str:
-        """The status after what follows the search: attempts to refute what was found."""
+        """The status after attempts to refute what the search has found."""
         return status
 
     @abstractmethod
     def _bracket(self, status: str) -> Certificate:
-        """What is known of v*(s0) as it stands."""
+        """The current bracket on v*(s0)."""
 
     def _certificate(self, status: str) -> Certificate:
-        """The bracket at the end, with its proof where there is one."""
+        """The final bracket, with its proof if there is one."""
         return self._bracket(status)
 
     @abstractmethod
     def _policy(self, certificate: Certificate) -> P:
-        """The policy that acts."""
+        """The policy to act with."""
 
     def _refutation(self, policy: P) -> NotRealizable | None:
-        """The error for the status ``"refuted"``; None where the certificate says enough."""
+        """The error for status ``"refuted"``; None if the certificate suffices."""
         return None

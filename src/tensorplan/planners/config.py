@@ -1,4 +1,4 @@
-"""What every planner with a certificate is told: the loss that is allowed, the mode, and the budget."""
+"""The parameters that all planners with a certificate share: accuracy, mode and budget."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from tensorplan.core import Access
 from tensorplan.core.errors import BadInput, Refused
 from tensorplan.core.specs import number, one_of, whole
 
+MOST_QUERIES = 10**9
+"""The most queries that an algorithm as printed may need if no budget is given."""
+
 SHARE = 0.1
-"""δ as a share of the range of returns where none is given."""
+"""The default δ, as a share of the range of returns."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PlannerConfig:
-    """``delta``: the loss that is allowed; None takes a tenth of the range of returns.  ``budget``: queries of an
-    episode; when they are spent, the best policy so far acts.
+    """``delta``: the allowed loss; None takes a tenth of the range of returns.  ``budget``: queries per episode; once
+    they are spent, the best policy so far acts.
     """
 
     delta: float | None = None
@@ -33,7 +36,7 @@ class PlannerConfig:
             whole("budget", self.budget, 0)
 
     def accuracy(self, access: Access) -> float:
-        """δ, as given or a tenth of the range of returns; refused where every policy is that good."""
+        """δ, as given or a tenth of the range of returns; refused if every policy is that good."""
         return self._accuracy(access, 1.0, 0.0)
 
     def _accuracy(self, access: Access, discount: float, eta: float) -> float:
@@ -45,7 +48,23 @@ class PlannerConfig:
             return SHARE * trivial
         if self.delta >= trivial:
             raise BadInput(
-                f"delta={self.delta:g} asks for nothing in problem {access.problem_name!r}: returns are at least "
+                f"delta={self.delta:g} is trivial in problem {access.problem_name!r}: returns are at least "
                 f"{low:g} and v*(s0) is at most {low + trivial:g}, so every policy is that good"
             )
         return self.delta
+
+
+def refuse_unless_unit_rewards(access: Access, planner: str) -> None:
+    """Raise Refused unless rewards lie in [0, 1], as the analyses of the printed algorithms assume."""
+    low, high = access.reward_range
+    if low < 0 or high > 1:
+        raise Refused(
+            f"{planner} is for rewards in [0, 1], and problem {access.problem_name!r} has [{low:g}, {high:g}]"
+        )
+
+
+def refuse_above_budget(budget: float, queries: float, needs: str, remedy: str) -> None:
+    """Raise Refused if the queries exceed the budget, or MOST_QUERIES without one."""
+    if queries > (MOST_QUERIES if budget == math.inf else budget):
+        limit = f"{MOST_QUERIES:,} when no budget is given" if budget == math.inf else f"the budget of {budget:,.0f}"
+        raise Refused(f"{needs}, more than {limit}; {remedy}, or use mode='certified'")

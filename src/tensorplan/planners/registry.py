@@ -1,4 +1,4 @@
-"""The only registry of planners: ``"uct:simulations=500"`` -> UCT(simulations=500), and the user's own by name."""
+"""The registry of planners by spec, ``"uct:simulations=500"`` -> UCT(simulations=500), user code included."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def make_planner(spec: str, **params: Any) -> Planner:
 
 
 def as_planner(planner: Planner | str) -> Planner:
-    """A planner as it is, or the one of a spec."""
+    """The planner itself, or the one that a spec describes."""
     if isinstance(planner, str):
         return make_planner(planner)
     return _checked(planner, "expected a planner, or the name of one such as 'uct', got")
 
 
 def find(spec: str) -> tuple[str, Callable[..., Any], dict[str, Any]]:
-    """The name, the class and the parameters that a spec gives."""
+    """The name, the class and the parameters in a spec."""
     name, size, options = take_apart(spec)
     if is_user_code(name):
         return name, load(name), options

@@ -1,4 +1,4 @@
-"""What all planners with a memory share: they know the problem that it is about."""
+"""The check that a planner with a memory is used with one problem only."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from tensorplan.core.errors import BadInput
 
 
 class OneProblem:
-    """Refuses any problem other than the first, however alike the two look: a memory of one proves nothing in another.
-
-    A problem is recognised by its object, not by its name or shape.
-    """
+    """Refuses any problem object but the first, whatever its name: data about one prove nothing about another."""
 
     def __init__(self) -> None:
         self._identity: object = None
 
     def check(self, access: Access) -> None:
-        """Raise BadInput unless the access object is to the problem of the first call."""
+        """Raise BadInput unless ``access`` belongs to the problem of the first call."""
         if self._identity is None:
             self._identity = access.identity
         elif self._identity is not access.identity:

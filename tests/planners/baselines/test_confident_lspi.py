@@ -331,7 +331,7 @@ def test_refusals_come_before_any_query():
         (
             {"threshold": 10.0, "ridge": 0.1},
             "threshold times ridge must be below 1, got 10 times 0.1: "
-            "features have norm 1 at most, so that no pair would ever be uncertain",
+            "features have norm 1 at most, so no pair would ever be uncertain",
         ),
     ],
 )

@@ -334,5 +334,5 @@ def test_bad_parameters(options, sentence):
 
 
 def test_a_delta_that_asks_for_nothing():
-    with pytest.raises(tp.BadInput, match="delta=50 asks for nothing in problem 'layered/"):
+    with pytest.raises(tp.BadInput, match="delta=50 is trivial in problem 'layered/"):
         plan(small(0), BiLinUCB(delta=50))

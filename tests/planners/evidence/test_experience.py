@@ -8,7 +8,7 @@ import tensorplan as tp
 from tensorplan.planners.evidence.challenge import Explorer, candidates, find_path, find_rival
 from tensorplan.planners.evidence.evaluation import RANDOM, EpisodePlayer
 from tensorplan.planners.evidence.experience import Experience
-from tensorplan.planners.evidence.ledger import Ledger, measurement_share, policy_share
+from tensorplan.planners.evidence.ledger import Ledger
 from tensorplan.planners.evidence.queries import Queries
 
 
@@ -127,9 +127,9 @@ def test_rivals_are_random_play_the_model_and_a_tree():
 def test_shares_add_up_to_at_most_the_whole_however_long_a_session_is():
     for actions in (1, 5):
         ledger, zeta = Ledger(0.05), 0.05
-        assert ledger.next_measurement(actions) == measurement_share(zeta, 1, actions)
+        assert ledger.next_measurement(actions) == pytest.approx(zeta / (4 * actions))
         rows = sum(actions * ledger.measurement(actions)[1] for _ in range(10_000))
         policies = sum(ledger.policy()[1] for _ in range(10_000))
         assert 0.499 * zeta < rows <= zeta / 2
         assert 0.499 * zeta < policies <= zeta / 2
-    assert Ledger(0.05).policy() == (1, policy_share(0.05, 1))
+    assert Ledger(0.05).policy() == (1, 0.05 / 4)

@@ -58,7 +58,7 @@ def test_bad_parameters(options, sentence):
             "layered/2x3",
             {"delta": 10.0},
             tp.BadInput,
-            "delta=10 asks for nothing in problem 'layered/2x3': returns are at least 0 and v*(s0) is at most 10, so "
+            "delta=10 is trivial in problem 'layered/2x3': returns are at least 0 and v*(s0) is at most 10, so "
             "every policy is that good",
         ),
     ],

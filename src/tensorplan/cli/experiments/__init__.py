@@ -1,1 +1,1 @@
-"""The commands that measure: the paper, and sweeps."""
+"""The commands for experiments: the paper's claims, and sweeps."""

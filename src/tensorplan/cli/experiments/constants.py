@@ -16,15 +16,15 @@ from tensorplan.cli.terminal import DONE, interrupted, print_json, print_table, 
 @click.option("--A", "actions", required=True, type=int, help="Actions.")
 @click.option("--d", "dimension", required=True, type=int, help="Features.")
 @click.option("--H", "horizon", required=True, type=int, help="Horizon.")
-@click.option("--delta", required=True, type=float, help="The loss that is allowed.")
-@click.option("--B", "bound", required=True, type=float, help="The bound on the norm of theta*.")
-@click.option("--measure/--no-measure", default=True, show_default=True, help="Also run the modes that can be run.")
+@click.option("--delta", required=True, type=float, help="Allowed loss.")
+@click.option("--B", "bound", required=True, type=float, help="Bound on the norm of theta*.")
+@click.option("--measure/--no-measure", default=True, show_default=True, help="Also run exact and certified mode.")
 @seed
 @as_json
 def constants(
     actions: int, dimension: int, horizon: int, delta: float, bound: float, measure: bool, seed: int, as_json: bool
 ) -> int:
-    """The paper's constants and the queries they imply, beside what the other modes ask for."""
+    """The paper's constants and the queries they imply, beside those that the other modes make."""
     from tensorplan.paper.mode_costs import CASES, case_records, mode_costs
     from tensorplan.planners.printed.constants import constants as paper_constants
 

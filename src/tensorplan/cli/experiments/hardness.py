@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--K", "rounds", default=None, type=click.IntRange(min=1), help="Rounds of the game.  [default: p]")
 @click.option("--strategies", default="uniform,best", show_default=True, help="Names separated by commas.")
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(min=1), help="Games per point.")
-@click.option("--plot", default=None, callback=picture_file, help="Also draw it, to a file.", metavar="FILE")
+@click.option("--plot", default=None, callback=picture_file, help="Also draw a figure.", metavar="FILE")
 @kept
 @engines
 @seed
@@ -35,7 +35,7 @@ def hardness(
     as_json: bool,
     **where: Any,
 ) -> int:
-    """Measured cost of search in the abstract game, against the lower bound; planners on the hard MDPs."""
+    """The measured cost of search in the abstract game against the lower bound, and planners on the hard MDPs."""
     from tensorplan.paper.hardness import HardnessExperiment, parse_sizes
     from tensorplan.paper.hardness import hardness as measure
 
@@ -65,7 +65,7 @@ def hardness(
 
 
 def _show_hardness(result: Hardness) -> None:
-    """The tables that have something in them, and what was not measured."""
+    """Print the tables that are not empty, and what was not measured."""
     from tensorplan.report.tables import attempts_table, costs_table, growth_sentences
 
     if result.costs:

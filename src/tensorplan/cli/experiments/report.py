@@ -10,10 +10,10 @@ from tensorplan.cli.terminal import DONE, print_json, say
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False))
-@click.option("--out", default=None, callback=output_file, help="The page.  [default: DIR/report.html]", metavar="FILE")
+@click.option("--out", default=None, callback=output_file, help="Page.  [default: DIR/report.html]", metavar="FILE")
 @as_json
 def report(folder: str, out: str | None, as_json: bool) -> int:
-    """Write one page on a sweep: tables, pictures, every run; it needs no network."""
+    """Write one self-contained HTML page on a sweep: tables, figures and every run."""
     from pathlib import Path
 
     from tensorplan.core.files import check_output

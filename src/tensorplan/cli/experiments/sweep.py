@@ -13,13 +13,13 @@ from tensorplan.cli.terminal import DONE, FAILED, complain, print_json, print_ta
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--out", required=True, type=click.Path(file_okay=False), help="The folder of the results.")
-@click.option("--resume", is_flag=True, help="Go on with what is in the folder.")
+@click.option("--out", required=True, type=click.Path(file_okay=False), help="Folder for the results.")
+@click.option("--resume", is_flag=True, help="Continue the sweep in the folder.")
 @engines
 @click.option("--export", default=None, callback=export_file, help="Write rows to .csv or .parquet.", metavar="FILE")
 @as_json
 def sweep(file: str, out: str, resume: bool, export: str | None, as_json: bool, **where: Any) -> int:
-    """Run problems x planners x seeds from a YAML file; survives anything."""
+    """Run problems x planners x seeds from a YAML file; resumable."""
     from tensorplan.report.tables import standings_table
     from tensorplan.sweeps.suite import Suite
     from tensorplan.sweeps.sweep import sweep as run_sweep
@@ -39,7 +39,5 @@ def sweep(file: str, out: str, resume: bool, export: str | None, as_json: bool, 
         if export is not None:
             store.export(export)
         if store.stopped:
-            return complain(
-                f"interrupted; what is finished is kept: tensorplan sweep {file} --out {out} --resume", FAILED
-            )
+            return complain(f"interrupted; continue with: tensorplan sweep {file} --out {out} --resume", FAILED)
     return DONE

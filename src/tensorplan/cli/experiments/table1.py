@@ -13,8 +13,8 @@ from tensorplan.cli.terminal import DONE, FAILED, print_json, print_table, progr
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Small sizes and few seeds: minutes instead of hours.")
-@click.option("--rows", default=None, help="Some rows only, like 1,4,6.")
-@click.option("--plot", default=None, callback=picture_file, help="Also draw it, to a file.", metavar="FILE")
+@click.option("--rows", default=None, help="Only these rows, as in 1,4,6.")
+@click.option("--plot", default=None, callback=picture_file, help="Also draw a figure.", metavar="FILE")
 @kept
 @engines
 @seed
@@ -22,9 +22,9 @@ from tensorplan.cli.terminal import DONE, FAILED, print_json, print_table, progr
 def table1(
     quick: bool, rows: str | None, plot: str | None, out: str | None, seed: int, as_json: bool, **where: Any
 ) -> int:
-    """The paper's Table 1, measured: which classes are tractable, which are not.
+    """The paper's Table 1, measured: which problem classes are tractable.
 
-    Exits with 1 when a verdict is not the paper's.
+    Exits with 1 if a verdict is not the paper's.
     """
     from tensorplan.paper.table1 import Table1Experiment, rows_of
     from tensorplan.paper.table1 import table1 as measure

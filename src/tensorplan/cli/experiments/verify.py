@@ -15,7 +15,7 @@ from tensorplan.cli.terminal import DONE, FAILED, print_json, print_table, progr
 @seed
 @as_json
 def verify(problem: str, seed: int, as_json: bool) -> int:
-    """Check what is claimed of a problem (hard, exponential, constant-gap): realizability, norms, closed forms."""
+    """Check the claims about a problem (hard, exponential, constant-gap): realizability, norms, closed forms."""
     from tensorplan.paper.verify.families import verify as check
 
     with progress(1) as show:

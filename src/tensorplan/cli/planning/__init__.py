@@ -1,1 +1,1 @@
-"""The commands about one problem."""
+"""The commands for one problem."""

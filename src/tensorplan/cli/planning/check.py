@@ -1,4 +1,4 @@
-"""``tensorplan check``: verify the file that ``plan --proof`` has written."""
+"""``tensorplan check``: verify a file that ``plan --proof`` has written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorplan.cli.terminal import DONE, console, print_json, progress
 @click.argument("file", type=click.Path(dir_okay=False))
 @as_json
 def check(file: str, as_json: bool) -> int:
-    """Verify what plan --proof has written: every row is derived again, by code that is not the planner's."""
+    """Verify a proof that plan --proof has written: every row is derived again, by code independent of the planner."""
     from tensorplan.proofs import Proof
     from tensorplan.proofs import check as check_proof
 

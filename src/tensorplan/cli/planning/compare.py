@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("problem")
 @click.option("--planners", default="tensorplan,uct", show_default=True, help="Names separated by commas.")
-@click.option("--seeds", default=10, show_default=True, type=click.IntRange(min=1), help="How many instances.")
+@click.option("--seeds", default=10, show_default=True, type=click.IntRange(min=1), help="Number of instances.")
 @budget
 @max_steps
 @seed
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def compare(
     problem: str, planners: str, seeds: int, budget: int | None, max_steps: int, seed: int, as_json: bool
 ) -> int:
-    """Planners side by side on the same instances: regret and queries, with intervals."""
+    """Compare planners on the same instances: regret and queries, with intervals."""
     from tensorplan.evaluation.compare import compare as compare_planners
 
     names = [name.strip() for name in planners.split(",") if name.strip()]

@@ -13,15 +13,15 @@ from tensorplan.cli.terminal import DONE, interrupted, print_json, print_table, 
 @click.command()
 @click.argument("env")
 @click.option("--features", default=None, help="A spec such as poly2.  [default: the problem's own]")
-@click.option("--kind", default=None, type=click.Choice(["v", "q"]), help="Of which values.  [default: v, or both]")
-@click.option("--horizon", default=None, type=click.IntRange(min=1), help="Of a Gymnasium environment.")
+@click.option("--kind", default=None, type=click.Choice(["v", "q"]), help="Values to realize.  [default: v, or both]")
+@click.option("--horizon", default=None, type=click.IntRange(min=1), help="Horizon of a Gymnasium environment.")
 @click.option("--discount", default=None, type=click.FloatRange(0, 1, min_open=True), help="The discount.")
-@click.option("--bound", default=None, type=click.FloatRange(0, min_open=True), help="B, to be judged, or to try with.")
+@click.option("--bound", default=None, type=click.FloatRange(0, min_open=True), help="B, to judge or to try with.")
 @click.option("--budget", default=100_000, show_default=True, type=click.IntRange(min=0), help="Queries of a trial.")
 @seed
 @as_json
 def diagnose(env: str, kind: str | None, budget: int, seed: int, as_json: bool, **options: Any) -> int:
-    """How far features are from realizing v* or q*, and what follows; ENV is like hanoi/6 or FrozenLake-v1."""
+    """How far the features are from realizing v* or q*, and what follows; ENV is as in hanoi/6 or FrozenLake-v1."""
     from tensorplan.diagnosis.diagnosis import diagnose as examine
     from tensorplan.diagnosis.inputs import named
 

@@ -1,4 +1,4 @@
-"""``tensorplan plan``: run a planner, show what it did, keep its trace and its proof."""
+"""``tensorplan plan``: run a planner, show the result, and write its trace and its proof."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("problem")
-@click.option("--planner", default="tensorplan", show_default=True, help="Who plans.")
-@click.option("--episodes", default=1, show_default=True, type=click.IntRange(min=1), help="How often.")
-@click.option("--delta", default=None, type=float, help="The loss to aim for, and to judge by.")
+@click.option("--planner", default="tensorplan", show_default=True, help="Planner.")
+@click.option("--episodes", default=1, show_default=True, type=click.IntRange(min=1), help="Number of episodes.")
+@click.option("--delta", default=None, type=float, help="Allowed loss, for the planner and the verdict.")
 @click.option("--trace", default=None, callback=output_file, help="Write the trace as JSON.", metavar="FILE")
 @click.option("--proof", default=None, callback=output_file, help="Write the first episode's proof.", metavar="FILE")
 @budget
@@ -51,7 +51,7 @@ def plan(
     seed: int,
     as_json: bool,
 ) -> int:
-    """Run a planner on a problem and show what it did."""
+    """Run a planner on a problem and show the result."""
     from tensorplan.core.errors import TensorplanError
     from tensorplan.evaluation.estimates import query_cost
     from tensorplan.loop import run
@@ -103,7 +103,7 @@ def _proves(config: Any) -> bool:
 
 
 def _optimal(task: Problem, played: Run, *, thorough: bool) -> list[float | None]:
-    """v* of each start state, where it is known or can be found, after more or less work."""
+    """v* of each start state, None if it is unknown; ``thorough`` allows more work to compute it."""
     from tensorplan.core.errors import TensorplanError
     from tensorplan.problems.tables.reachable import BRIEF, WHOLE
     from tensorplan.problems.tables.solution import exact_solution
@@ -117,7 +117,7 @@ def _optimal(task: Problem, played: Run, *, thorough: bool) -> list[float | None
 
 
 def _verdict(task: Problem, config: Any, played: Run, delta: float) -> Verdict | None:
-    """Whether the planner is sound: for certain, or by its episodes where there are several."""
+    """The verdict on soundness: exact, or from the episodes if there are several."""
     from tensorplan.evaluation.verdict import exact_loss, exact_verdict, judge_run
 
     loss = exact_loss(task, config, played.seed)
@@ -127,7 +127,7 @@ def _verdict(task: Problem, config: Any, played: Run, delta: float) -> Verdict |
 
 
 def _show_run(task: Problem, played: Run, optimal: Sequence[float | None], verdict: Verdict | None) -> None:
-    """The episodes in a table, and below it what was asked, done and proved."""
+    """Print the episodes as a table, and below it queries, actions and certificates."""
     from tensorplan.evaluation.estimates import query_cost
     from tensorplan.report.tables import certificate_sentences, run_table, with_interval
 
@@ -146,7 +146,7 @@ def _show_run(task: Problem, played: Run, optimal: Sequence[float | None], verdi
 
 
 def _episode_row(episode: Episode, optimal: float | None) -> dict[str, Any]:
-    """One episode as plain data; its trace goes to a file of its own."""
+    """One episode as plain data, without its trace."""
     certificate = episode.certificate
     row = {**vars(episode), "start": repr(episode.start), "steps": episode.steps, "total_reward": episode.total_reward}
     del row["trace"]
@@ -168,7 +168,7 @@ def _write_traces(path: str, played: Run) -> None:
 
 
 def _write_proof(path: str, played: Run) -> bool:
-    """Write the proof of the first episode; where there is none, say why."""
+    """Whether the first episode has a proof, which is written; otherwise print why not."""
     from tensorplan.core.files import save_output
 
     certificate = played.episodes[0].certificate

@@ -11,12 +11,12 @@ from tensorplan.cli.terminal import DONE, interrupted, print_json, progress, say
 
 @click.command()
 @click.argument("problem")
-@click.option("--out", default=None, callback=output_file, help="Where to write the page.", metavar="FILE")
-@click.option("--delta", default=None, type=float, help="The loss to aim for.")
+@click.option("--out", default=None, callback=output_file, help="Page to write.", metavar="FILE")
+@click.option("--delta", default=None, type=float, help="Allowed loss.")
 @seed
 @as_json
 def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json: bool) -> int:
-    """Run TensorPlan and write a page that steps through what it did, for a browser."""
+    """Run TensorPlan and write an HTML page that steps through the run."""
     from tensorplan.core.errors import NotRealizable
     from tensorplan.evaluation.row import traces
     from tensorplan.loop import run
@@ -25,7 +25,7 @@ def trace(problem: str, out: str | None, delta: float | None, seed: int, as_json
     from tensorplan.report.trace_page import write_trace_page
 
     if out is None and not as_json:
-        raise click.UsageError("say where the page shall go (--out x.html), or ask for the trace itself (--json)")
+        raise click.UsageError("give a file for the page (--out x.html), or print the trace (--json)")
     task, refuted = instance(problem, seed), None
     with progress(1) as show:
         config = configured(TensorPlan(), delta, True, lambda text: show(0, text))

@@ -1,1 +1,1 @@
-"""What is claimed of the lower bounds' MDPs, checked exactly."""
+"""Exact checks of the claims about the lower bounds' MDPs."""

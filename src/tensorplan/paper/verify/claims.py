@@ -1,4 +1,4 @@
-"""The book of claims: in how many cases each was looked at, and which it broke."""
+"""Claims about a problem, and the record of the cases in which each was checked."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Number = Any
 """A float, an int or a Fraction."""
 
 STATES = 500
-"""How many states are sampled where there are too many to look at them all."""
+"""States sampled if there are too many to check all."""
 ROUNDING = 1e-9
-"""What floating point may be off by, where it is used."""
+"""The tolerance of comparisons in floating point."""
 
 Progress = Callable[[int, int], None]
-"""Called with the states looked at and how many there are, counted as often as they are looked at."""
+"""Called with the number of states checked and their total, counted once per check."""
 
 BLIND = "features do not know the secret"
 BELLMAN = "the closed forms solve Bellman's equation"
@@ -27,19 +27,19 @@ FORMULAS = "the closed forms are what backward induction finds"
 
 @dataclass(frozen=True)
 class Check:
-    """One claim, held against the problem."""
+    """The result of checking one claim."""
 
     name: str
     passed: bool
     detail: str
-    """In how many cases it was looked at, and the first in which it failed."""
+    """The number of cases checked, and the first that failed."""
     worst: float
     """The largest error; for norms and rewards, the largest of these."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What was claimed of a problem, and whether it is so."""
+    """The results of all checks of a problem."""
 
     name: str
     method: str
@@ -51,12 +51,12 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether every claim held."""
+        """Whether every claim holds."""
         return all(check.passed for check in self.checks)
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """The names of the claims that did not hold."""
+        """The names of the claims that do not hold."""
         return tuple(check.name for check in self.checks if not check.passed)
 
     def __str__(self) -> str:
@@ -66,10 +66,10 @@ class Verification:
 
 
 class Claims:
-    """In how many cases each claim was looked at, the worst of them, and the first that broke it."""
+    """The record of each claim: the cases checked, the worst error, and the first failure."""
 
     total = 0
-    """How many states there are to look at, counted as often as they are looked at."""
+    """The number of states to check, counted once per check."""
 
     def __init__(self, claims: Sequence[str], progress: Progress | None = None) -> None:
         self.progress = progress
@@ -80,14 +80,14 @@ class Claims:
         self.first: dict[str, str] = {}
         self.more: dict[str, str] = {}
         self.beyond: set[str] = set()
-        """What cannot be looked at in a problem of this size."""
+        """Claims that cannot be checked in a problem of this size."""
 
     def at(self, place: Callable[[], str]) -> None:
-        """Where we are, in words, which are asked for when a claim breaks."""
+        """Set the description of the current case, which is called if a claim fails."""
         self.place = place
 
     def tour(self, states: Iterable[T], place: Callable[[T], str]) -> Iterator[T]:
-        """The states in turn; one is where we are until the next is asked for, and then it has been looked at."""
+        """Iterate over states, with the current case and the progress set for each."""
         for state in states:
             self.at(partial(place, state))
             yield state
@@ -96,20 +96,20 @@ class Claims:
                 self.progress(self.done, self.total)
 
     def equal(self, claim: str, found: Sequence[Number], right: Sequence[Number]) -> None:
-        """All are exactly equal."""
+        """Check exact equality of all pairs."""
         error = max(abs(x - y) for x, y in zip(found, right, strict=True))
         self.bound(claim, error, error == 0)
 
     def near(self, claim: str, found: float, right: float) -> None:
-        """They are equal but for rounding."""
+        """Check equality up to rounding."""
         self.bound(claim, abs(found - right), abs(found - right) <= ROUNDING)
 
     def true(self, claim: str, holds: bool) -> None:
-        """It is so."""
+        """Check a condition."""
         self.bound(claim, 0 if holds else 1, holds)
 
     def bound(self, claim: str, size: Number, holds: bool) -> None:
-        """It is so, of something whose size is worth knowing."""
+        """Check a condition on a quantity, whose largest size is recorded."""
         self.cases[claim] += 1
         self.worst[claim] = max(self.worst[claim], float(size))
         if not holds:
@@ -117,7 +117,7 @@ class Claims:
             self.first.setdefault(claim, self.place())
 
     def checks(self) -> tuple[Check, ...]:
-        """The verdicts; a claim that could have been looked at and never was has not passed."""
+        """The results; a claim that could have been checked and never was has not passed."""
         return tuple(
             Check(claim, self.cases[claim] > self.broken[claim] == 0, self._detail(claim), self.worst[claim])
             for claim in self.cases
@@ -127,7 +127,7 @@ class Claims:
     def _detail(self, claim: str) -> str:
         cases, broken = self.cases[claim], self.broken[claim]
         if not cases:
-            return "no state that was looked at has to do with it: sample more of them"
+            return "no checked state is relevant: sample more of them"
         counted = f"{cases:,} case{'s' * (cases != 1)}"
         if broken:
             return f"fails in {broken:,} of {counted}, first {self.first[claim]}"

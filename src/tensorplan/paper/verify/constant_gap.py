@@ -1,6 +1,6 @@
-"""All that is claimed of the MDP with a constant gap (:mod:`tensorplan.problems.hard.constant_gap`), in fractions.
+"""The claims about the MDP with a constant gap (:mod:`tensorplan.problems.hard.constant_gap`), in fractions.
 
-Where there are few states, those of ā* are looked at too (how: :mod:`tensorplan.paper.verify.one_secret`).
+If there are few states, those of ā* are checked too; the method is in :mod:`tensorplan.paper.verify.one_secret`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLAIMS = (NEAR, PHI_Q, FORMS, NORMS, THETA, CHANCES, POLICY, GAP, REWARDS, BLIND
 
 
 def verify_constant_gap(make_mdp: Callable[..., ConstantGapMDP], d: int, **options: Any) -> Verification:
-    """Check the claims for MDPs built as :class:`ConstantGapMDP` is; ``options`` are those of ``verify_family``."""
+    """Check the claims for MDPs built like :class:`ConstantGapMDP`; ``options`` are those of ``verify_family``."""
     return verify_family(_Claims, make_mdp, d, **options)
 
 
@@ -46,19 +46,19 @@ class _Claims(FamilyClaims):
     exhaustive = 50_000
 
     def draw(self, *size: Any) -> tuple[Signs, int, int]:
-        """As the problem does."""
+        """The vectors, the horizon and the secret, drawn as for the problem."""
         return draw(*size)
 
     def pairs(self, k: int, H: int) -> int:
-        """One state for each action and stage, and f."""
+        """The number of pairs: one state for each action and stage, and f."""
         return k * (k * H + H - 1)
 
     def secrets(self, drawn: int, k: int, every: bool) -> list[tuple[int, int]]:
-        """The one that was drawn."""
+        """The drawn one."""
         return [(drawn, 0)]
 
     def sample(self, mdp: ConstantGapMDP, states: int, rng: np.random.Generator) -> Layers:
-        """The start, the states of the secret and f, and random states, by stages."""
+        """The start, the states of the secret and f, and random states, by stage."""
         H = mdp.horizon
         found: list[dict[State, None]] = [{(h, mdp.secret): None} for h in range(H)]
         found[0][0, 0] = None
@@ -72,7 +72,7 @@ class _Claims(FamilyClaims):
         return [list(layer) for layer in found]
 
     def solve(self, mdp: ConstantGapMDP, layers: Layers) -> list[list[list[Number]]]:
-        """q* from the rewards and the transitions alone, by stages."""
+        """q* from rewards and transitions alone, by stage."""
         q: list[list[list[Number]]] = []
         ahead: dict[State, Number] = {}
         for h, layer in reversed(list(enumerate(layers))):
@@ -86,7 +86,7 @@ class _Claims(FamilyClaims):
         return q[::-1]
 
     def own_actions(self, mdp: ConstantGapMDP, s: State) -> Sequence[int]:
-        """The secret, that of the state, and the first."""
+        """The secret, the action of the state, and the first one."""
         return [mdp.secret, 0 if s == FALLEN else s[1], 0]
 
     def of_state(
@@ -98,7 +98,7 @@ class _Claims(FamilyClaims):
         chosen: Sequence[int],
         solved: list[Number] | None,
     ) -> None:
-        """What is claimed of some actions of a state."""
+        """Check the claims about some actions of a state."""
         w = mdp.secret
         closed = [mdp.action_value(s, b) for b in chosen]
         rewards, chances = [mdp.reward(s, b) for b in chosen], [mdp.chance(s, b) for b in chosen]

@@ -1,7 +1,7 @@
-"""All that is claimed of the MDP of :mod:`tensorplan.problems.hard.exponential`, in fractions.
+"""The claims about the MDP of :mod:`tensorplan.problems.hard.exponential`, in fractions.
 
-Where there are few states, those that contain the secret are looked at too, and every secret is, or that of the seed
-where it would be too much (how: :mod:`tensorplan.paper.verify.one_secret`).
+If there are few states, those that contain the secret are checked too, for every secret or for that of the seed; the
+method is in :mod:`tensorplan.paper.verify.one_secret`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ CLAIMS = (NEAR, PHI_Q, FORMS, NORMS, THETA, SCALES, POLICY, GAP, REWARDS, BLIND,
 
 
 def verify_exponential(make_mdp: Callable[..., ExponentialMDP], d: int, **options: Any) -> Verification:
-    """Check the claims for MDPs built as :class:`ExponentialMDP` is; ``options`` are those of ``verify_family``."""
+    """Check the claims for MDPs built like :class:`ExponentialMDP`; ``options`` are those of ``verify_family``."""
     return verify_family(_Claims, make_mdp, d, **options)
 
 
 def _sample(mdp: ExponentialMDP, states: int, rng: np.random.Generator) -> Layers:
-    """The root, the exit lane, and random sequences of all lengths by stages, about half of them with the secret."""
+    """The root, the exit lane, and random sequences of all lengths by stage, about half of them with the secret."""
     k, H = mdp.actions, mdp.horizon
     found: list[dict[State, None]] = [{} for _ in range(H)]
     found[0][()] = None
@@ -66,20 +66,20 @@ class _Claims(FamilyClaims):
     sample = staticmethod(_sample)
 
     def draw(self, *size: Any) -> tuple[Signs, int, int]:
-        """As the problem does."""
+        """The vectors, the horizon and the secret, drawn as for the problem."""
         return draw(*size)
 
     def pairs(self, k: int, H: int) -> int:
-        """All sequences of different actions, and the exit."""
+        """The number of pairs: all sequences of different actions, and the exit."""
         return k * sum(math.perm(k, h) + (h > 0) for h in range(H))
 
     def secrets(self, drawn: int, k: int, every: bool) -> list[tuple[int, int]]:
-        """All, or the one that was drawn."""
+        """All, or the drawn one."""
         chosen = [drawn, *(a for a in range(k) if a != drawn)] if every else [drawn]
         return [(w, (w + 1) % k) for w in chosen]
 
     def solve(self, mdp: ExponentialMDP, layers: Layers) -> list[list[list[Number]]]:
-        """q* from the mean rewards and the transitions alone, by stages."""
+        """q* from mean rewards and transitions alone, by stage."""
         q: list[list[list[Number]]] = []
         ahead: dict[State, Number] = {}
         for layer in reversed(layers):
@@ -89,7 +89,7 @@ class _Claims(FamilyClaims):
         return q[::-1]
 
     def own_actions(self, mdp: ExponentialMDP, s: State) -> Sequence[int]:
-        """The secret, and those of the state."""
+        """The secret, and the actions of the state."""
         return [mdp.secret, *(() if s == EXIT else s)]
 
     def of_state(
@@ -101,7 +101,7 @@ class _Claims(FamilyClaims):
         chosen: Sequence[int],
         solved: list[Number] | None,
     ) -> None:
-        """What is claimed of some actions of a state."""
+        """Check the claims about some actions of a state."""
         w, last = mdp.secret, h == mdp.horizon - 1
         closed = [mdp.action_value(s, a) for a in chosen]
         steps = [(mdp.mean_reward(s, a), mdp.next_state(s, a)) for a in chosen]

@@ -1,4 +1,4 @@
-"""Are the claims about a problem true?  Each family has a file with all that is said of it, in exact arithmetic."""
+"""Checks of the claims about a problem, by family; each family has a module with its claims, in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["VERIFIERS", "Check", "Verification", "verify"]
 
 
 def verify(problem_spec: str, *, seed: int = 0, states: int = STATES, progress: Progress | None = None) -> Verification:
-    """Check what is claimed of a problem, as in ``verify("hard/4x2")``.
+    """The checks of the claims about a problem, as in ``verify("hard/4x2")``.
 
-    ``states`` is how many are sampled where there are too many to look at them all.
+    ``states`` are sampled if there are too many to check all.
     """
     name, size, options = parse(problem_spec)
     entry = lookup("problem", name, CATALOG)
@@ -56,4 +56,4 @@ VERIFIERS: dict[str, Callable[..., Callable[..., Verification]]] = {
     "exponential": _exponential,
     "constant-gap": _constant_gap,
 }
-"""By family of the catalog: from the parameters of a problem to what verifies it, given ``states`` and ``progress``."""
+"""By catalog name: from the parameters of a problem to its verifier, a function of ``states`` and ``progress``."""

@@ -1,12 +1,12 @@
-"""All that the lower bound says of the hard MDPs, in exact arithmetic.
+"""The claims of the lower bound about the hard MDPs, in exact arithmetic.
 
-Where the tree is small enough, every state is looked at, in M^v and M^q, for the secret of the seed and for one secret
-with each other number of components -1 (the rest are these with the components renamed), and v* and q* come from
-backward induction on the simulator.  w̄* = w*/√p is irrational; it is paired with vectors that have a factor √p, so
-both drop it and every inner product is a fraction (:meth:`HardFeature.tensors`).
+If the tree is small enough, every state is checked, in M^v and M^q, for the secret of the seed and for one secret with
+each other number of components -1 (the rest are equal up to renaming components), and v* and q* come from backward
+induction on the simulator.  w̄* = w*/√p is irrational; it is paired with vectors that have a factor √p, so both drop it
+and every inner product is a fraction (:meth:`HardFeature.tensors`).
 
-Else random states are looked at, still in fractions: v* and q* are one step of the simulator from the closed form, and
-near the end the closed form is held against backward induction on classes of states.
+Otherwise random states are checked, still in fractions: v* and q* are one step of the simulator from the closed form,
+and near the end the closed form is compared with backward induction on classes of states.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from tensorplan.problems.hard.mdp import HardMDP
 from tensorplan.problems.hard.tree import HardState, HardTree
 
 EXHAUSTIVE = 2_000_000
-"""The most entries of features, states times d, that are looked at one by one."""
+"""The most entries of features, states times d, for an exhaustive check."""
 LOOKAHEAD = 64
 """The most steps before the end from which sampled states are solved by backward induction."""
 CLASSES = 60_000
-"""Backward induction takes no further sampled state once it has seen as many classes of states."""
+"""Backward induction takes no further sampled state once it has solved so many classes of states."""
 WRITTEN = 3
-"""How many sampled features are written out, in floating point."""
+"""Sampled features that are written out, in floating point."""
 NORM = Fraction(69, 100)
 """‖φ‖ without the paper's division by 63."""
 
@@ -71,7 +71,7 @@ def verify_hard(
     progress: Progress | None = None,
     exhaustive: int = EXHAUSTIVE,
 ) -> Verification:
-    """Check the claims of section 4 for hard MDPs, built as :class:`HardMDP` is."""
+    """Check the claims of section 4 for hard MDPs built like :class:`HardMDP`."""
     states = whole("states", states, 1)
     first = make_mdp(p, K, secret, "v", number=Fraction, seed=seed)
     p, K = first.p, first.K
@@ -104,7 +104,7 @@ def verify_hard(
 
 
 def _check_state(claims: Claims, mdp: HardMDP, s: HardState, solved: list[Number] | None) -> None:
-    """What is claimed of one state; ``solved`` is q* of it from backward induction, where there is one."""
+    """Check the claims about one state; ``solved`` is its q* from backward induction, if there is one."""
     actions = range(mdp.p)
     means = [mdp.mean_reward(s, a) for a in actions]
     following = [mdp.next_state(s, a) for a in actions]
@@ -122,7 +122,7 @@ def _check_state(claims: Claims, mdp: HardMDP, s: HardState, solved: list[Number
         claims.equal(POLICY, [_return(mdp, s)], [v])
 
     phi, rows = _features(mdp, s)
-    inner = _structured if solved is None else _entrywise
+    inner = HardFeature.value if solved is None else _entrywise
     realized_v, realized_q = [inner(phi, mdp.secret)], [inner(row, mdp.secret) for row in rows]
     if mdp.kind == "v":
         claims.equal(PHI_V, realized_v, [v])
@@ -145,7 +145,7 @@ def _check_state(claims: Claims, mdp: HardMDP, s: HardState, solved: list[Number
 
 
 def _check_near_the_end(claims: Claims, mdp: HardMDP, found: Iterable[HardState]) -> None:
-    """Closed forms against backward induction, from the earliest sampled state in reach and then from the latest."""
+    """Compare closed forms with backward induction, from the earliest sampled state in reach and then the latest."""
     solve = _Classes(mdp)
     late = sorted((s for s in found if mdp.horizon - _stage(mdp, s) <= LOOKAHEAD), key=partial(_stage, mdp))
     for s in (*late[:1], *late[:0:-1]):
@@ -158,7 +158,7 @@ def _check_near_the_end(claims: Claims, mdp: HardMDP, found: Iterable[HardState]
 
 
 def _check_written(claims: Claims, mdp: HardMDP, found: Iterable[HardState]) -> None:
-    """Features written out, in floating point and without the prefix, where they can be."""
+    """Check features written out, in floating point and without the prefix, if they are short enough."""
     p = mdp.p
     if reduced_dimension(p) > DENSE_LIMIT:
         claims.beyond.add(FORMS)
@@ -177,7 +177,7 @@ def _check_written(claims: Claims, mdp: HardMDP, found: Iterable[HardState]) -> 
 
 
 def _check_theta(claims: Claims, mdp: HardMDP) -> None:
-    """Its norm: that of 1, w̄*, w̄*⊗w̄*, .. where it is too long to be written out."""
+    """Check the norm of θ*; that of 1, w̄*, w̄*⊗w̄*, .. if it is too long to write out."""
     claims.at(partial(_place, mdp))
     secret, p = mdp.secret, mdp.p
     if paper_dimension(p) <= DENSE_LIMIT:
@@ -194,7 +194,7 @@ def _check_theta(claims: Claims, mdp: HardMDP) -> None:
 
 
 def _small_tree(tree: HardTree, entries: int) -> list[list[HardState]] | None:
-    """All states by stages, unless their features have too many entries together."""
+    """All states by stage, None if their features have too many entries together."""
     layers: list[list[HardState]] = []
     left = entries // paper_dimension(tree.p)
     for layer in tree.layers() if left else ():
@@ -206,9 +206,9 @@ def _small_tree(tree: HardTree, entries: int) -> list[list[HardState]] | None:
 
 
 def _sample(mdp: HardMDP, states: int, rng: np.random.Generator) -> list[HardState]:
-    """Different states on random walks in the tree, with what comes after the secret was found."""
+    """Different states on random walks in the tree, those after finding the secret included."""
     found: dict[HardState, None] = {mdp.root: None}
-    for _ in range(states):  # no walk may find a new state where the tree has too few
+    for _ in range(states):  # a small tree may have no new states
         stages = _stages(mdp, rng)
         seen = [s for s in _walk(mdp, rng) if _stage(mdp, s) in stages]
         found.update((seen[i], None) for i in rng.permutation(len(seen)))
@@ -218,7 +218,7 @@ def _sample(mdp: HardMDP, states: int, rng: np.random.Generator) -> list[HardSta
 
 
 def _stages(mdp: HardMDP, rng: np.random.Generator) -> set[int]:
-    """Where a walk is looked at: anywhere, near the end, and at the steps of a round at which the rules change."""
+    """The stages to check on a walk: anywhere, near the end, and at the steps of a round where the rules change."""
     anywhere = rng.integers(mdp.horizon, size=10)
     late = mdp.horizon - 1 - rng.integers(min(LOOKAHEAD, mdp.horizon), size=10)
     special = np.array([0, 1, mdp.critical - 1, mdp.critical, mdp.p - 1])
@@ -226,7 +226,7 @@ def _stages(mdp: HardMDP, rng: np.random.Generator) -> set[int]:
 
 
 def _walk(mdp: HardMDP, rng: np.random.Generator) -> Iterator[HardState]:
-    """Legal actions for a whole episode; each round goes for the secret or not, and freezes early, late or never."""
+    """An episode of legal actions; each round aims at the secret or not, and freezes early, late or never."""
     state: HardState | End = mdp.root
     everything = (1 << mdp.p) - 1
     for _ in range(mdp.horizon):
@@ -271,7 +271,7 @@ def _return(mdp: HardMDP, state: Any) -> Number:
 
 
 def _backward_induction(mdp: HardMDP, layers: list[list[HardState]]) -> dict[HardState, list[Number]]:
-    """q* from the mean rewards and the transitions alone."""
+    """q* from mean rewards and transitions alone."""
     q: dict[HardState, list[Number]] = {}
     for layer in reversed(layers):
         for s in layer:
@@ -281,10 +281,10 @@ def _backward_induction(mdp: HardMDP, layers: list[list[HardState]]) -> dict[Har
 
 
 class _Classes:
-    """v* from the mean rewards and the transitions, where states that differ in the names of components are one.
+    """v* from mean rewards and transitions, by classes of states that are equal up to renaming components.
 
-    Nor does the prefix matter, which multiplies the value.  The actions of a state are of at most four classes too:
-    their component is fixed or not, and wrong or not.
+    The prefix only multiplies the value.  The actions of a state have at most four classes too: their component is
+    fixed or not, and wrong or not.
     """
 
     def __init__(self, mdp: HardMDP) -> None:
@@ -305,18 +305,13 @@ class _Classes:
         return s.prefix * self.values[key]
 
 
-def _structured(feature: HardFeature, secret: int) -> Number:
-    """<φ, θ*> without writing φ out."""
-    return feature.value(secret)
-
-
 def _entrywise(feature: HardFeature, secret: int) -> Number:
     """<φ, θ*>, entry by entry of the paper's features."""
     return feature.prefix * _unit_entrywise(_unit(feature), secret)
 
 
 def _unit(feature: HardFeature) -> HardFeature:
-    """The feature without the prefix; those of many states differ in nothing else."""
+    """The feature without the prefix, in which many states differ only."""
     return replace(feature, prefix=Fraction(1))
 
 

@@ -1,9 +1,9 @@
-"""How MDPs with one secret among k actions, each with a vector of its own, are held against what is claimed of them.
+"""The check of MDPs with one secret among k actions, each with its own vector.
 
-Where there are few pairs of a state and an action, all of them are looked at, and q* comes from backward induction on
-the simulator.  Else random states are, at up to ACTIONS of their actions, and q* is one step of the simulator from the
-closed form.  Near-orthogonality is checked for all pairs of vectors.  Vectors have a factor 1/√n, which appears twice
-in all that is compared: their inner products are fractions.
+If there are few pairs of a state and an action, all of them are checked, and q* comes from backward induction on the
+simulator.  Otherwise random states are, at up to ACTIONS of their actions, and q* is one step of the simulator from the
+closed form.  Near-orthogonality is checked for all pairs of vectors.  Vectors have a factor 1/√n, which enters all
+comparisons twice: their inner products are fractions.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tensorplan.paper.verify.claims import FORMULAS, STATES, Claims, Number, Pro
 from tensorplan.problems.hard.near_orthogonal import Signs, closest
 
 ACTIONS = 32
-"""How many actions of a sampled state are looked at."""
+"""Actions checked at a sampled state."""
 WRITTEN = 20
-"""At how many sampled states the features are written out, in floating point."""
+"""Sampled states at which the features are written out, in floating point."""
 
 QUARTER = Fraction(1, 4)
 
@@ -37,7 +37,7 @@ Layers = list[list[State]]
 
 
 class FamilyClaims(Claims, ABC):
-    """The claims about one family, and how its MDPs are drawn, listed and solved."""
+    """The claims about one family, and how to draw, list and solve its MDPs."""
 
     family: ClassVar[str]
     """Its name in the catalog."""
@@ -47,7 +47,7 @@ class FamilyClaims(Claims, ABC):
     length: ClassVar[float]
     """‖θ*‖."""
     exhaustive: ClassVar[int]
-    """The most pairs of a state and an action, counted for each secret, that are looked at one by one."""
+    """The most pairs of a state and an action, over all secrets, for an exhaustive check."""
 
     gap: Number = math.inf
     """The smallest so far."""
@@ -58,38 +58,38 @@ class FamilyClaims(Claims, ABC):
 
     @abstractmethod
     def pairs(self, k: int, H: int) -> int:
-        """How many pairs of a state and an action there are."""
+        """The number of pairs of a state and an action."""
 
     @abstractmethod
     def secrets(self, drawn: int, k: int, every: bool) -> list[tuple[int, int]]:
-        """The secrets to look at, the one that was drawn first, each with another one that features must not tell."""
+        """The secrets to check, the drawn one first, each with another that features must not distinguish from it."""
 
     @abstractmethod
     def sample(self, mdp: Any, states: int, rng: np.random.Generator) -> Layers:
-        """Random states of all kinds, by stages."""
+        """Random states of all kinds, by stage."""
 
     @abstractmethod
     def solve(self, mdp: Any, layers: Layers) -> list[list[list[Number]]]:
-        """q* from the simulator alone, by stages."""
+        """q* from the simulator alone, by stage."""
 
     @abstractmethod
     def own_actions(self, mdp: Any, s: State) -> Sequence[int]:
-        """The actions that are looked at in any case."""
+        """The actions that are always checked."""
 
     @abstractmethod
     def of_state(
         self, mdp: Any, other: Any, s: State, h: int, chosen: Sequence[int], solved: list[Number] | None
     ) -> None:
-        """What is claimed of some actions of a state; ``solved`` is q* from backward induction, where there is one."""
+        """Check the claims about some actions of a state; ``solved`` is q* from backward induction, if there is one."""
 
     @abstractmethod
     def exact_row(self, mdp: Any, s: State, a: int) -> tuple[list[float], Number]:
         """The feature of an action as planners see it, written out, and <φ, θ*>."""
 
-    # ------------------------------------------------------------------------------------------ what all have
+    # ------------------------------------------------------------------------------------------ common to all
 
     def vectors(self, signs: Signs) -> None:
-        """Near-orthogonality of all pairs, in whole numbers."""
+        """Check near-orthogonality of all pairs, in whole numbers."""
         k, n = signs.shape
         self.at(lambda: f"among {k:,} vectors of {n} entries")
         largest = Fraction(closest(signs), n)
@@ -97,13 +97,13 @@ class FamilyClaims(Claims, ABC):
         self.more[self.near_claim] = f"all {k * (k - 1) // 2:,} pairs"
 
     def smallest_gap(self, claim: str, gap: Number, least: Fraction) -> None:
-        """The gap at a state is at least so large; the smallest one is worth knowing."""
+        """Check that the gap at a state is at least ``least``; the smallest one is reported."""
         self.gap = min(self.gap, gap)
         self.bound(claim, max(0, least - gap), gap >= least)
         self.more[claim] = f"the smallest is {float(self.gap):.4g}"
 
     def states(self, mdp: Any, other: Any, floating: Any, layers: Layers, few: bool, rng: np.random.Generator) -> None:
-        """All claims about the MDP of one secret; ``floating`` is the same MDP as planners see it."""
+        """Check all claims about the MDP of one secret; ``floating`` is the same MDP as planners see it."""
         solved = self.solve(mdp, layers) if few else None
         spacing = 1 if few else -(-sum(map(len, layers)) // WRITTEN)
         places = [(h, number, s) for h, layer in enumerate(layers) for number, s in enumerate(layer)]
@@ -116,12 +116,12 @@ class FamilyClaims(Claims, ABC):
         self.near(self.theta_claim, float(np.linalg.norm(floating.theta)), self.length)
 
     def _some_actions(self, mdp: Any, s: State, rng: np.random.Generator) -> list[int]:
-        """Those that are looked at in any case, and random ones."""
+        """Those that are always checked, and random ones."""
         drawn = rng.choice(mdp.actions, ACTIONS, replace=False).tolist()
         return list(dict.fromkeys([*self.own_actions(mdp, s), *drawn]))[:ACTIONS]
 
     def _written(self, floating: Any, mdp: Any, s: State, h: int, chosen: Sequence[int]) -> None:
-        """Features as planners see them, in floating point; θ* with them."""
+        """Check features as planners see them, in floating point, and their products with θ*."""
         rows = floating.phi_q(s, h)
         for a in chosen:
             exact, value = self.exact_row(mdp, s, a)
@@ -154,19 +154,19 @@ def verify_family(
     make = partial(make_mdp, signs, H)
 
     claims.vectors(signs)
-    looked_at = 0
+    checked = 0
     for w, another in secrets:
         mdp, other, floating = make(w, number=Fraction), make(another, number=Fraction), make(w)
         layers = [list(mdp.states(h)) for h in range(H)] if few else claims.sample(mdp, states, rng)
-        looked_at = sum(map(len, layers))
-        claims.total = len(secrets) * looked_at
+        checked = sum(map(len, layers))
+        claims.total = len(secrets) * checked
         claims.states(mdp, other, floating, layers, few, rng)
     if not few:
         claims.beyond.add(FORMULAS)
         if k > ACTIONS:
             claims.more[PHI_Q] = f"{ACTIONS} of the {k:,} actions of each state"
     method = "exhaustive, exact fractions" if few else "sampled"
-    return Verification(f"{kind.family}/{1 + signs.shape[1]}", method, looked_at, len(secrets), claims.checks())
+    return Verification(f"{kind.family}/{1 + signs.shape[1]}", method, checked, len(secrets), claims.checks())
 
 
 def _place(mdp: Any, h: int | None = None, s: State = None) -> str:

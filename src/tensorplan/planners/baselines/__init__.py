@@ -1,1 +1,1 @@
-"""The rivals, and the two ends of every comparison."""
+"""Baselines: search and regression planners, random actions and the optimal policy."""

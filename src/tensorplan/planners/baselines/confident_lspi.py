@@ -7,22 +7,22 @@ action of every visited state is tested: with Φ the features of the core set, a
 
 An uncertain pair joins the core set, and the policy iteration starts again.  A core set of n pairs has
 n ln(1 + τ) <= d ln(1 + n/(d λ)): each of them multiplies the determinant of λ I + ΦᵀΦ by more than 1 + τ, and that is
-at most (λ + n/d)^d.  So there is an end to it, whatever the number of states.
+at most (λ + n/d)^d.  So it terminates, whatever the number of states.
 
-The paper has discounted problems and one weight vector.  Here each stage has a core set C_h and weights w_h, and
-rollouts go to the end.  What a pair of stage h is worth under a policy depends on later stages only, so the policy
-iteration runs backward, h = H-1, .., 0, once: the policy behind stage h is final when stage h is measured.  Iterations
-over all stages, as published, come to the same after H of them but for chance, at H times the queries.  A new pair of
-stage g leaves what was measured at stages >= g as it is, so that to start again is to go back to stage g.
+The paper treats discounted problems, with one weight vector.  Here each stage has a core set C_h and weights w_h, and
+rollouts run to the end of the episode.  The value of a pair of stage h depends on the policy at later stages only, so
+policy iteration is one backward pass, h = H-1, .., 0: the policy after stage h is final when stage h is measured.
+Iterations over all stages, as published, agree with it after H of them up to sampling noise, at H times the queries.
+A new pair of stage g leaves the measurements of stages >= g valid, so a restart goes back to stage g only.
 
-    restart at h:  for each pair of C_h: q = mean return of m rollouts, behind the first step greedy for w_{h+1}, ..;
+    restart at h:  for each pair of C_h: q = mean return of m rollouts, after the first step greedy for w_{h+1}, ..;
                    if a state that they visit, of stage g, has uncertain actions: add them to C_g, restart at g
                    w_h = (λ I + ΦᵀΦ)^{-1} Φᵀ q;  on to h - 1
 
 The guarantee is for problems where q^π is linear for every policy π: if q^π(s, a) = <φ(s, a), w> and all of the n means
 of a stage are within ε of it, then <φ(s, a), w_h> is within sqrt(τ) (sqrt(λ) ‖w‖ + ε sqrt(n)) at all pairs that are not
 uncertain.  Where only v* or only q* is linear there is NO guarantee: the policy of later stages is not quite optimal,
-its q^π is not linear, and what the fit makes of that error can grow from stage to stage.
+its q^π is not linear, and the error of the fit can grow from stage to stage.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from tensorplan.planners.anytime import Planning
 class ConfidentLSPI:
     """Confident MC-LSPI: ``rollouts`` m per pair of the core set, ``threshold`` τ, ``ridge`` λ.
 
-    Where nothing is random one rollout stands for m.  Each episode starts anew, since pairs of the core set can only be
-    asked about through the access object that led to them.
+    Deterministic problems need one rollout instead of m.  Each episode starts with empty core sets, since their pairs
+    can be queried only through the access object that reached them.
     """
 
     rollouts: int = 100
@@ -60,7 +60,7 @@ class ConfidentLSPI:
         if self.threshold * self.ridge >= 1:
             raise BadInput(
                 f"threshold times ridge must be below 1, got {self.threshold:g} times {self.ridge:g}: "
-                "features have norm 1 at most, so that no pair would ever be uncertain"
+                "features have norm 1 at most, so no pair would ever be uncertain"
             )
 
     def begin(self, access: Access, rng: np.random.Generator) -> LspiPolicy:
@@ -80,7 +80,7 @@ def core_bound(d: int, threshold: float, ridge: float) -> int:
     def possible(n: int) -> bool:
         return n * math.log1p(threshold) <= d * math.log1p(n * (1 + NORM_SLACK) ** 2 / (d * ridge))
 
-    low, high = 0, 1  # the left side is linear and the right one concave: what is possible is an interval from 0 on
+    low, high = 0, 1  # linear <= concave, with equality at 0: the possible n are an interval from 0 on
     while possible(high):
         low, high = high, 2 * high
     while high - low > 1:
@@ -89,15 +89,14 @@ def core_bound(d: int, threshold: float, ridge: float) -> int:
     return low
 
 
+@dataclass(slots=True, eq=False)
 class CorePair:
-    """A pair (s, a) of a core set, with the rollouts from it."""
+    """A pair (s, a) of a core set, with the number of rollouts from it and the sum of their returns."""
 
-    __slots__ = ("action", "count", "node", "total")
-
-    def __init__(self, node: Node, action: int) -> None:
-        self.node, self.action = node, action
-        self.count = 0
-        self.total = 0.0
+    node: Node
+    action: int
+    count: int = 0
+    total: float = 0.0
 
 
 class Core:
@@ -117,14 +116,14 @@ class Core:
         return np.asarray(np.einsum("ad,ad->a", rows, rows))
 
     def add(self, node: Node, action: int) -> None:
-        """One more pair.  The root is updated as Potter does: S (I - γ f fᵀ), with f = Sᵀφ."""
+        """Add a pair.  Potter's update of the root: S (I - γ f fᵀ), with f = Sᵀφ."""
         self.pairs.append(CorePair(node, action))
         f = node.phi_q[action] @ self.root
         shrink = 1 / (1 + f @ f)
         self.root -= np.outer(self.root @ f, f * (shrink / (1 + math.sqrt(shrink))))
 
     def forget(self) -> None:
-        """Drop the rollouts: the policy behind them has changed."""
+        """Drop the rollouts: the policy that they follow has changed."""
         for pair in self.pairs:
             pair.count, pair.total = 0, 0.0
 
@@ -138,12 +137,12 @@ class Core:
 
 
 class LspiPolicy:
-    """Acts greedily for the weights w_h."""
+    """The greedy policy of the weights w_h."""
 
     def __init__(self, planning: LspiPlanning, certificate: Certificate | None) -> None:
         self.planning, self.cores, self.bound = planning, planning.cores, planning.bound
         self.certificate = certificate
-        """None, or, where planning was cut short, what is known of v*(s0) without it."""
+        """None, or the declared range of returns if planning was cut short."""
 
     def act(self, node: Node) -> int:
         """argmax_a <φ(s, a), w_h>."""
@@ -151,7 +150,7 @@ class LspiPolicy:
 
 
 class LspiPlanning(Planning[LspiPolicy]):
-    """Confident MC-LSPI at work in one episode."""
+    """Confident MC-LSPI in one episode."""
 
     def __init__(self, config: ConfidentLSPI, access: Access, horizon: int) -> None:
         self.config, self.access = config, access
@@ -160,7 +159,7 @@ class LspiPlanning(Planning[LspiPolicy]):
         self.cores = [Core(access.dimension, config.ridge) for _ in range(horizon)]
 
     def choose(self, node: Node) -> int:
-        """argmax_a <φ(s, a), w_h>, the smallest where several are; no queries."""
+        """argmax_a <φ(s, a), w_h>, the smallest a among ties; no queries."""
         core = self.cores[node.stage]
         if node.note is None or node.note[0] != core.fits:
             node.note = (core.fits, int(np.argmax(node.phi_q @ core.weights)))
@@ -191,9 +190,9 @@ class LspiPlanning(Planning[LspiPolicy]):
         return "done"
 
     def _measure(self, core: Core) -> int | None:
-        """Roll out from every pair, m times; or the stage where something uncertain was met, now in its core set.
+        """None once every pair has m rollouts, or the stage whose core set an uncertain pair has joined.
 
-        The rollouts of a pair come in batches that double, so that little is thrown away when one meets something.
+        The batches of rollouts double, so that little is lost when one of them meets an uncertain pair.
         """
         for pair in core.pairs:
             while pair.count < self.rollouts:
@@ -206,7 +205,7 @@ class LspiPlanning(Planning[LspiPolicy]):
         return None
 
     def _roll_out(self, pair: CorePair, n: int) -> tuple[float, int | None]:
-        """The sum of the returns of n rollouts, side by side: those that are at one state ask there together."""
+        """The sum of the returns of n rollouts, batched by state, and the stage whose core set has grown, if any."""
         total = 0.0
         crowd = {pair.node: n}
         action: int | None = pair.action
@@ -228,7 +227,7 @@ class LspiPlanning(Planning[LspiPolicy]):
     def _uncertain(self, node: Node) -> bool:
         """Whether some action is uncertain; those that are join the core set, the most uncertain one first.
 
-        A state that was tested once is certain for ever, since core sets only grow.
+        A state needs one test only, since core sets only grow.
         """
         if node.note is not None:
             return False

@@ -1,4 +1,4 @@
-"""The upper end of every comparison: the optimal policy, from a planner that knows everything."""
+"""The optimal policy, the upper end of every comparison."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tensorplan.problems.tables.solution import exact_solution
 
 @dataclass(frozen=True, kw_only=True)
 class Oracle:
-    """The optimal policy, from exact dynamic programming or a closed form: the yardstick, not a planner.
+    """The optimal policy, from exact dynamic programming or a closed form.
 
-    It reads the model instead of asking a simulator, so it makes no queries.
+    A yardstick: it reads the model and makes no queries.
     """
 
     about: ClassVar[str] = "the optimal policy, read off the exact solution; no queries"

@@ -1,4 +1,4 @@
-"""The lower end of every comparison: a planner that knows nothing."""
+"""Random actions, the lower end of every comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search at the root, the natural method where one hidden action pays (:mod:`tensorplan.problems.hard.exponential`)."""
+"""Search at the root, the natural method if one hidden action pays (:mod:`tensorplan.problems.hard.exponential`)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tensorplan.core.specs import whole
 class RootSearch:
     """In the first call, try the actions in random order until one of its ``samples`` pays, and play it.
 
-    Later calls play at random, without queries.  The last action left is played untried: it is the choice whatever it
-    pays.  Where exactly one action pays, and for certain, it costs (A - 1)(A + 2)/(2A) queries in expectation with one
-    sample each.  On other problems it is a weak heuristic.  Features are ignored.
+    Later calls play at random, without queries.  The last action is played untried, being the only one left.  If
+    exactly one action pays, and surely, the expected cost is (A - 1)(A + 2)/(2A) queries with one sample each.  On
+    other problems this is a weak heuristic.  Features are ignored.
     """
 
     samples: int = 1
-    about: ClassVar[str] = "tries actions until one pays at once; without guarantee"
+    about: ClassVar[str] = "tries actions until one has an immediate reward; no guarantee"
 
     def __post_init__(self) -> None:
         whole("samples", self.samples, 1)

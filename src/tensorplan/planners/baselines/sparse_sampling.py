@@ -1,4 +1,4 @@
-"""Sparse sampling (Kearns, Mansour and Ng 2002): a lookahead tree of fixed width, at any simulator."""
+"""Sparse sampling (Kearns, Mansour and Ng 2002): a lookahead tree of fixed width, for any simulator."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tensorplan.core.specs import whole
 class SparseSampling:
     """q̂_h(s,a) = mean over ``width`` samples of R + γ max_a' q̂_{h+1}(S',a'); act greedily.
 
-    Up to (A·width)^(H-h) queries per call; fewer where sampled states coincide, since within a call every state is
-    estimated once per stage.  ``depth`` cuts the lookahead off (0 beyond it), and is needed without a
-    horizon.  Features are ignored.
+    Up to (A·width)^(H-h) queries per call; fewer if sampled states coincide, since a call estimates every state once
+    per stage.  ``depth`` truncates the lookahead (0 beyond it), and is required without a horizon.  Features are
+    ignored.
     """
 
     width: int = 4

@@ -4,11 +4,10 @@ One simulation descends from the current state by
 
     argmax_a  Q(s,a) + c(s) sqrt(ln N'(s) / N(s,a)),      untried actions first,
 
-until it meets a state for the first time, adds that state, plays random actions from there, and backs up the returns.
-States are shared: N and Q belong to (stage, state), however it was reached, and they are kept from one call to the
-next within an episode.  c(s) is ``exploration`` times the spread of the returns seen from s, so that it
-follows the scale of what is left to gain.  N'(s) is the next power of two above N(s): between two powers
-a visit changes the score of one action only, which makes a step of the descent cheap.
+until it meets a new state, adds that state, plays random actions from there, and backs up the returns.  States are
+shared: N and Q belong to (stage, state), however it was reached, and persist from call to call within an episode.
+c(s) is ``exploration`` times the spread of the returns seen from s, which adapts to the scale of rewards.  N'(s) is the
+next power of two above N(s): between powers a visit changes the score of one action only, so a descent step is cheap.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from tensorplan.core.errors import BadInput, BudgetSpent
 from tensorplan.core.specs import number, whole
 
 _POOL = 8192
+"""Random actions drawn at a time: one draw per action would dominate the time of a simulation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class UCT:
 
 
 class Stats:
-    """What is known of one state at one stage, and the action to take there next."""
+    """The statistics of one state at one stage, and the action to take there next."""
 
     __slots__ = (
         "choice",
@@ -82,7 +82,7 @@ class Stats:
 
     @property
     def best(self) -> int:
-        """The action with the best mean, of equal ones that tried most often."""
+        """The action with the best mean; among ties, the one tried most often."""
         return max(range(len(self.counts)), key=lambda a: (self.mean(a), self.counts[a]))
 
     def update(self, value: float, exploration: float) -> None:
@@ -102,7 +102,7 @@ class Stats:
         self.choice = scores.index(max(scores))
 
     def _rescale(self, value: float, exploration: float) -> None:
-        """All scores anew; while all returns are equal any width serves, since it only breaks ties."""
+        """Recompute all scores; while all returns are equal any width will do, since it only breaks ties."""
         self.low, self.high = min(self.low, value), max(self.high, value)
         log = self.visits.bit_length() * math.log(2.0)
         self.width = exploration * ((self.high - self.low) or 1.0) * math.sqrt(log)
@@ -124,7 +124,7 @@ class SearchTree:
         self.place = 0
 
     def act(self, node: Node) -> int:
-        """The action with the best mean after the simulations, or after as many as the budget allows."""
+        """The action with the best mean after the simulations, or as many of them as the budget allows."""
         stats = self.table.get((node.stage, node.key)) or self._add(node)
         try:
             self.grow(node, self.config.simulations)
@@ -134,13 +134,13 @@ class SearchTree:
         return stats.best
 
     def grow(self, node: Node, simulations: int) -> None:
-        """So many simulations from a node."""
+        """Run simulations from a node."""
         stats = self.table.get((node.stage, node.key)) or self._add(node)
         for _ in range(simulations):
             self._simulate(stats)
 
     def choices(self) -> Callable[[Node], int | None]:
-        """The policy of the tree as it stands: the action with the best mean, None at states that it does not know."""
+        """The policy of the current tree: the action with the best mean, None at states not in the tree."""
         best = {key: stats.best for key, stats in self.table.items() if stats.visits}
         return lambda node: best.get((node.stage, node.key))
 
@@ -155,7 +155,7 @@ class SearchTree:
             if stats is None:
                 self._add(node)
                 return None
-            if stats.simulation == simulation or not left:  # without a horizon: a circle, or deep enough
+            if stats.simulation == simulation or not left:  # without a horizon: a cycle, or deep enough
                 return None
             stats.simulation = simulation
             left -= 1

@@ -18,6 +18,7 @@ The analysis is for rewards in [0, 1], and for hypotheses whose values lie in [0
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tensorplan.core.errors import BadInput
@@ -29,7 +30,7 @@ B_X = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class BilinConstants:
-    """What one run of BiLin-UCB as printed works with; :func:`bilin_constants` makes it."""
+    """The constants of one run of BiLin-UCB as printed; :func:`bilin_constants` computes them."""
 
     d: int
     H: int
@@ -43,12 +44,12 @@ class BilinConstants:
 
     @property
     def trajectories(self) -> int:
-        """m T: rollouts of one policy serve all stages."""
+        """m T: the rollouts of one policy serve all stages."""
         return self.m * self.T
 
     @property
     def queries(self) -> int:
-        """What they take at most."""
+        """The queries of the trajectories, at most."""
         return self.trajectories * self.H
 
 
@@ -65,8 +66,8 @@ def bilin_constants(
 ) -> BilinConstants:
     """The constants for d features, horizon H, ‖θ*‖ <= B, and a loss ε with probability 1 - ``failure``.
 
-    Those given are taken instead.  Formulas use the T and m in force.  m makes the bound on the loss at most ε, and
-    m - 1 does not.
+    Given ones replace the printed ones, and enter the formulas of the others.  m is the least with which the bound on
+    the loss is at most ε.
     """
     d, H = whole("d", d, 1), whole("H", H, 1)
     if not number("B", B, 0.0) > 0:
@@ -77,13 +78,7 @@ def bilin_constants(
         raise BadInput(f"failure must lie strictly between 0 and 1/3, got {failure!r}")
     given = {"T": T, "m": m, "R": R}
     if m is None:
-        low, high = 0, 1
-        while _loss(d, H, B, failure, T, high) > epsilon:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if _loss(d, H, B, failure, T, middle) > epsilon else (low, middle)
-        m = high
+        m = _smallest(lambda size: _loss(d, H, B, failure, T, size) <= epsilon)
     m = whole("m", m, 1)
     iterations, spread = _sizes(d, H, B, T, m)
     if R is None:
@@ -102,15 +97,18 @@ def bilin_constants(
 
 
 def critical_gain(d: int, stages: int, scale: float) -> int:
-    """The smallest whole k > 0 with k >= stages · d ln(1 + k · scale / d), where scale = B_X²/λ."""
+    """The smallest whole k > 0 with k >= stages · d ln(1 + k · scale / d), where scale = B_X²/λ.
 
-    def enough(k: int) -> bool:
-        return k >= stages * d * math.log1p(k * scale / d)
+    The difference of the two sides is convex in k and zero at zero, so all larger k satisfy it too.
+    """
+    return _smallest(lambda k: k >= stages * d * math.log1p(k * scale / d))
 
-    high = 1
+
+def _smallest(enough: Callable[[int], bool]) -> int:
+    """The smallest whole n > 0 that is enough, if all larger ones are."""
+    low, high = 0, 1
     while not enough(high):
-        high *= 2
-    low = high // 2  # k - stages d ln(..) is convex and zero at zero: once enough, always enough
+        low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -12,9 +12,9 @@ discrepancy ℓ(., θ) is <x_ih, [1, θ]>, whose expectation is zero at θ*, and
     Σ_i <x_ih, [1, θ]>² <= R²        for all h, as printed,                                                         (Q)
     |<x_ih, [1, θ]>| <= e_ih         for all i and h, slabs that imply (Q) with R² = Σ_i e_ih².                     (S)
 
-(C) and (Q) are added where an optimistic θ breaks them: (C) state by state, (Q) by tangents, <uᵀX_h, [1, .]> <= R with
-X_h the stack of the x_ih and u = X_h [1, θ] / ‖X_h [1, θ]‖.  What is searched always contains what is meant, so that a
-θ* which satisfies (C) and (Q) is never cut off, and an upper bound is one all the time.
+(C) and (Q) are added where an optimistic θ violates them: (C) state by state, (Q) by tangents, <uᵀX_h, [1, .]> <= R
+with X_h the stack of the x_ih and u = X_h [1, θ] / ‖X_h [1, θ]‖.  The set that is searched always contains the one
+defined above, so a θ* that satisfies (C) and (Q) is never cut off, and every upper bound is valid.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from tensorplan.planners.tensorplan.refute import at_least, conflict, listed, sm
 from tensorplan.planners.tensorplan.sol import Sol
 
 TIGHT = 1e-9
-"""What (C) and (S) are widened by, relative to 1 + B, since features and rewards are floats."""
+"""How much (C) and (S) are widened, relative to 1 + B, since features and rewards are floats."""
 
 LOOSE = 1e-7
 """How far, relative to 1 + B, the optimistic θ may be from (C) at a state, or from (Q)."""
 
 CURVED = 1e-3
-"""How far, relative to R, it may be from (Q) besides."""
+"""How far, relative to R, it may be from (Q) in addition."""
 
 CHUNK = 1_000_000
-"""Episodes at a time."""
+"""Episodes run at a time, which bounds the memory."""
 
 NODES = 50_000
-"""Of the branch and bound per program; its bound is valid wherever it stops."""
+"""Nodes of the branch and bound per program; its bound is valid wherever it stops."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """In place of a state: what the rollouts of the i-th policy say about a stage."""
+    """Stands in for a state: the rollouts of the i-th policy at one stage."""
 
     policy: int
 
 
 class Hypotheses:
-    """The set, as far as it was needed: it only shrinks, and what it is made of holds wherever an episode starts."""
+    """The set, with the constraints added so far: it only shrinks, and it is valid for every start state."""
 
     def __init__(self, access: GlobalAccess, radius: float | None = None) -> None:
         """All states and their features, free of charge; ``radius`` is R of (Q), None for slabs."""
@@ -71,17 +71,17 @@ class Hypotheses:
         self.tight, self.loose = TIGHT * (1 + access.bound), LOOSE * (1 + access.bound)
         self.radius = radius
         self.policies = 0
-        """How many were tried."""
+        """How many policies were tried."""
         self.sol = Sol(access.dimension, access.bound)
         self._used = np.zeros(len(nodes), dtype=bool)
         self._stacks: list[Array] = [np.zeros((0, access.dimension + 1)) for _ in range(self.horizon)]
 
     def violations(self, theta: Array) -> Array:
-        """By how much θ misses (C) at each state."""
+        """By how much θ violates (C) at each state, (states,)."""
         return np.asarray(np.abs((self.advantages @ theta).max(axis=1)))
 
     def discrepancies(self, theta: Array) -> Array:
-        """The roots of the left-hand sides of (Q), (H,)."""
+        """The square roots of the left-hand sides of (Q), (H,)."""
         one = np.concatenate([[1.0], theta])
         return np.array([np.linalg.norm(stack @ one) for stack in self._stacks])
 
@@ -90,7 +90,7 @@ class Hypotheses:
         return self.radius is None or bool((self.discrepancies(theta) <= self._allowed).all())
 
     def learn(self, means: Array, radii: Array | None = None) -> None:
-        """The x_ih of the policy that was tried last, (H, d+1), and for slabs their e_ih, (H,)."""
+        """Add the x_ih of the last policy, (H, d+1), and for slabs their e_ih, (H,)."""
         for stage, mean in enumerate(means):
             if radii is None:
                 self._stacks[stage] = np.vstack([self._stacks[stage], mean])
@@ -99,7 +99,7 @@ class Hypotheses:
                     self.sol.inequality(Place(stage, Data(self.policies)), side, float(radii[stage]) + self.tight)
 
     def optimum(self, bounded: Callable[[float], None]) -> Solution:
-        """The optimistic hypothesis; ``bounded`` hears of each upper bound on the way."""
+        """The optimistic hypothesis; ``bounded`` is called with each upper bound on the way."""
         while True:
             found = self.sol.optimum(NODES)
             bounded(found.bound)
@@ -107,7 +107,7 @@ class Hypotheses:
                 return found
 
     def _cut(self, theta: Array) -> bool:
-        """Add what θ breaks most, if anything."""
+        """Add the constraints that θ violates most; whether there were any."""
         missed = np.where(self._used, 0.0, self.violations(theta))
         worst = [i for i in np.argsort(-missed)[: 2 * self.sol.dimension].tolist() if missed[i] > self.loose]
         for i in worst:
@@ -128,15 +128,15 @@ class Hypotheses:
 
     @property
     def _allowed(self) -> float:
-        """R and the tolerance."""
+        """R plus the tolerance."""
         return (1 + CURVED) * (self.radius or 0.0) + self.loose
 
     def demand(self, root: Node, lower: float) -> None:
-        """<φ_v(s0), θ> >= lower, where rollouts have collected that much."""
+        """Add <φ_v(s0), θ> >= lower, a return that a policy was shown to earn."""
         self.sol.values(Place(root.stage, Data(self.policies)), root.phi_v, lower, np.inf)
 
     def refutation(self, problem: str, certainty: str, policy: Policy) -> NotRealizable:
-        """The error for an empty set: the states at which no parameter that the rollouts allow satisfies (C)."""
+        """The error for an empty set, with the states at which no parameter that fits the rollouts satisfies (C)."""
         needed = conflict(self.sol)
         states = [place for place in needed if not isinstance(place.state, Data)]
         smallest = smallest_eta(self.sol)
@@ -154,7 +154,7 @@ class Hypotheses:
 
 
 class Rollouts:
-    """n episodes of one greedy policy: sums of their returns, of the squares, and of the x_h; after END these are 0."""
+    """n episodes of one greedy policy: the sums of returns, of their squares, and of the x_h, which are 0 after END."""
 
     def __init__(self, access: GlobalAccess) -> None:
         assert access.horizon is not None
@@ -168,12 +168,12 @@ class Rollouts:
         return self.sums / self.n
 
     def extend(self, theta: Array, n: int, charge: Callable[[int], None], experience: Experience | None = None) -> None:
-        """n more episodes; ``experience`` hears of what they see."""
+        """n more episodes, recorded in ``experience``."""
         for start in range(0, n, CHUNK):
             self._extend(theta, min(CHUNK, n - start), charge, experience)
 
     def _extend(self, theta: Array, n: int, charge: Callable[[int], None], experience: Experience | None) -> None:
-        """n at once: those that are at the same state are asked for together."""
+        """n episodes in parallel: those at the same state share one batch of samples."""
         totals, sums = np.zeros(n), np.zeros_like(self.sums)
         at: dict[Any, Any] = {self.access.root: np.arange(n)}
         for stage in range(len(sums)):

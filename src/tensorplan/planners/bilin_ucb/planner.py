@@ -5,27 +5,27 @@
         run m episodes of π_t = argmax_a <φ_q(s, a), θ_t>; D_th are their transitions at stage h
     return the best π_t
 
-All states are looked at, free of charge, for (C): max_a <φ_q(s, a), θ> = <φ_v(s), θ>.  Thanks to (C),
+The features of all states are read, which takes no queries, for (C): max_a <φ_q(s, a), θ> = <φ_v(s), θ>.  Given (C),
 
     <φ_v(s0), θ_t> - v^{π_t}(s0) = Σ_h E ℓ(o_h, θ_t),     ℓ(o_h, θ) = <φ_q(S_h, A_h), θ> - R_h - <φ_v(S_{h+1}), θ>,
 
-so a policy that collects less than θ_t promised has data that exclude θ_t.
+so the data of a policy that earns less than θ_t promises exclude θ_t.
 
 Mode ``paper`` runs this with T, m and R of Corollary 5.3, or with others.  Mode ``certified`` chooses them as it goes:
 
-* m doubles until π_t is good enough, or until the data exclude θ_t.
+* m doubles until π_t is good enough or the data exclude θ_t.
 * (Q) is sharpened to slabs |mean of ℓ(., θ) over D_th| <= e_th.  Given S_h and A_h, R + v*(S_{h+1}) has the mean
   q*(S_h, A_h) and a range of known length, so Hoeffding's bound for martingale differences gives e_th at θ*.
-* It stops when <φ_v(s0), θ_t> - lower <= δ/2, with an empirical Bernstein bound ``lower`` on v^{π_t}(s0); and when
-  the matching upper bound is not more than δ/2 above the promise, which shows where the maps are not right after all.
+* It stops when <φ_v(s0), θ_t> - lower <= δ/2, with an empirical Bernstein bound ``lower`` on v^{π_t}(s0), provided that
+  the matching upper bound is at most δ/2 above the promise; otherwise the maps do not realize the values.
 
-Why that is δ-sound where both maps are right at every state.  Let ζ = δ/(2 · range of returns).  The j-th look at the
-data of the t-th policy has confidence 1 - ζ/(2t(t+1)j(j+1)) for its H slabs together, and as much for its lower bound:
-all of them hold with probability 1 - ζ.  Then θ* is never cut off, and <φ_v(s0), θ_t> >= v*(s0).  Altogether
+Why that is δ-sound if both maps are right at every state.  Let ζ = δ/(2 · range of returns).  The j-th look at the data
+of the t-th policy has confidence 1 - ζ/(2t(t+1)j(j+1)) for its H slabs together, and as much for its lower bound: they
+all hold with probability 1 - ζ.  Then θ* is never cut off, and <φ_v(s0), θ_t> >= v*(s0).  Altogether
 E[return] >= v*(s0) - δ/2 - ζ · range = v*(s0) - δ.
 
-Where nothing is random, one episode is enough and e_th is rounding: a policy that is not optimal adds an equation for θ
-that is independent of those before it, so at most d + 1 are tried.
+If the problem is deterministic, one episode suffices and e_th is rounding: a policy that is not optimal adds an
+equation for θ that is independent of the earlier ones, so at most d + 1 policies are tried.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ if TYPE_CHECKING:  # it loads the optimiser
 
 @dataclass(frozen=True, kw_only=True)
 class BiLinUCB(PlannerConfig):
-    """BiLin-UCB for the class M^{v*/q*}: both maps are right at every state, whether it can be reached or not.
+    """BiLin-UCB for the class M^{v*/q*}: both maps are right at every state, reachable or not.
 
-    ``delta``: the loss that is allowed, E[return] >= v*(s0) - δ; None takes a tenth of the range of returns.
-    Deterministic problems are solved exactly whatever it is.  ``budget``: queries of an episode; when they are spent,
-    the best policy so far acts, which takes no queries.  ``T``, ``m`` and ``R`` replace constants of mode ``paper``.
+    ``delta``: the allowed loss, E[return] >= v*(s0) - δ; None takes a tenth of the range of returns.  Deterministic
+    problems are solved exactly, whatever δ.  ``budget``: queries per episode; once they are spent, the best policy so
+    far acts, without queries.  ``T``, ``m`` and ``R`` replace the constants of mode ``paper``.
     """
 
     mode: str = "certified"
@@ -73,15 +73,15 @@ class BiLinUCB(PlannerConfig):
                 number(name, value, 0.0) if name == "R" else whole(name, value, 1)
 
     def begin(self, access: GlobalAccess, rng: np.random.Generator) -> Policy:
-        """Start an episode, knowing nothing."""
+        """Start an episode without a memory."""
         return self.session().begin(access, rng)
 
     def session(self) -> BilinSession:
-        """A planner that keeps its data for later episodes of the same problem, wherever they start."""
+        """A planner that keeps its data for later episodes of the same problem, from any start state."""
         return BilinSession(self)
 
     def fit(self, access: GlobalAccess) -> None:
-        """Refuse, before any query, a problem that does not fit."""
+        """Refuse a problem that does not fit, before any query."""
         name = f"problem {access.problem_name!r}"
         for has, feature in ((access.has_phi_v, "phi_v"), (access.has_phi_q, "phi_q")):
             if not has:
@@ -96,7 +96,7 @@ class BiLinUCB(PlannerConfig):
 
 
 class BilinSession:
-    """A BiLin-UCB with a memory, for episodes in one problem."""
+    """BiLin-UCB with a memory, for episodes of one problem."""
 
     access: ClassVar[str] = "global"
 
@@ -109,7 +109,7 @@ class BilinSession:
         return repr(self.config)
 
     def begin(self, access: GlobalAccess, rng: np.random.Generator) -> Policy:
-        """Start an episode with the data of earlier ones; mode ``paper`` starts anew, as printed."""
+        """Start an episode with the data of earlier ones; mode ``paper`` keeps no data, as printed."""
         from tensorplan.planners.bilin_ucb.planning import BilinMemory, CertifiedBilinPlanning
         from tensorplan.planners.bilin_ucb.printed import PaperBilinPlanning
 
@@ -119,5 +119,5 @@ class BilinSession:
             given = {"T": self.config.T, "m": self.config.m, "R": self.config.R}
             return PaperBilinPlanning(self.config, given, access).plan()
         if self._memory is None:
-            self._memory = BilinMemory.of(access)
+            self._memory = BilinMemory(access)
         return CertifiedBilinPlanning(self.config, access, self._memory, rng).plan()

@@ -1,9 +1,9 @@
-"""BiLin-UCB at work in one episode; the algorithm and why it is sound: :mod:`tensorplan.planners.bilin_ucb.planner`."""
+"""BiLin-UCB in one episode; for the algorithm and its soundness see :mod:`tensorplan.planners.bilin_ucb.planner`."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,38 +22,32 @@ from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.queries import Queries
 
 FIRST = 64
-"""m at first."""
+"""The initial m."""
 
 ALARM = 1e-6
-"""The probability of calling a simulator changed that is not."""
+"""The probability of a false alarm that a simulator has changed."""
 
 SHARPNESS = 2.0
 """θ_t is excluded when a mean of ℓ is this many radii away from zero."""
 
 
-@dataclass(frozen=True, eq=False)
 class BilinMemory:
-    """What holds wherever an episode starts, and what was settled for earlier start states."""
+    """What is valid for every start state, and the results for earlier ones."""
 
-    hypotheses: Hypotheses
-    experience: Experience
-    settled: dict[Any, tuple[Array, Certificate]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, access: GlobalAccess) -> BilinMemory:
-        """Of a problem about which nothing is known yet."""
-        return cls(Hypotheses(access), Experience(access, 1.0))
+    def __init__(self, access: GlobalAccess) -> None:
+        self.hypotheses, self.experience = Hypotheses(access), Experience(access, 1.0)
+        self.settled: dict[Any, tuple[Array, Certificate]] = {}
 
 
 class BilinPolicy:
-    """The greedy policy of the best hypothesis, or a better one that makes no use of features."""
+    """The greedy policy of the best hypothesis, or a better one that ignores features."""
 
     def __init__(self, planning: BilinPlanning, certificate: Certificate | None) -> None:
         self.planning, self.certificate = planning, certificate
         self.hypotheses, self.mean = planning.hypotheses, planning.mean
 
     def act(self, node: Node) -> int:
-        """argmax_a <φ_q(s, a), θ>, or what the better policy does."""
+        """argmax_a <φ_q(s, a), θ>, or the action of the better policy."""
         return self.planning.choose(node)
 
 
@@ -69,14 +63,14 @@ class BilinPlanning(Planning[BilinPolicy]):
         self.low, self.high = access.return_range(0)
         self.theta: Array = np.zeros(access.dimension)
         self.mean = -math.inf
-        """The mean return of the policy of ``theta``, as far as it was tried."""
+        """The mean return of the policy of ``theta``; -inf before its first episode."""
 
     def choose(self, node: Node) -> int:
         """argmax_a <φ_q(s, a), θ>."""
         return greedy(node, self.theta)
 
     def _charge(self, n: int) -> None:
-        """End the planning at the planner's own budget; the access object sees to the other one."""
+        """Raise BudgetSpent at the planner's own budget; the access object enforces the other one."""
         if self.config.budget is not None and n > self.config.budget - self.access.spent:
             raise BudgetSpent(f"the planner's budget of {self.config.budget:,} queries is spent")
 
@@ -90,19 +84,19 @@ class CertifiedBilinPlanning(BilinPlanning):
         super().__init__(config, access)
         self.memory, self.hypotheses = memory, memory.hypotheses
         self.known: tuple[Array, Certificate] | None = None
-        """What an earlier episode has settled for this start state."""
+        """The result of an earlier episode for this start state."""
         self.upper, self.lower = min(self.high, access.bound), self.low
         self.zeta, self.goal = 0.0, 2 * self.hypotheses.horizon * self.hypotheses.loose
-        """Where nothing is random, (C) and ℓ may be off by the tolerance, at each step."""
+        """If the problem is deterministic, (C) and ℓ may be off by the tolerance at each step."""
         self.queries = Queries(access, config.budget, 1.0, memory.experience)
         self.player = EpisodePlayer(self.queries, self.hypotheses.horizon, rng)
         self.unfit: str | None = None
-        """"v" or "q": the values that a table shows the features not to realize."""
+        """"v" or "q": the values that the features do not realize, by the problem's table."""
         self.rival: Candidate | None = None
-        """The policy that acts, where it was shown to earn more than that of θ."""
+        """The policy to act with, if it was shown to earn more than that of θ."""
 
     def choose(self, node: Node) -> int:
-        """argmax_a <φ_q(s, a), θ>, or what a better policy does."""
+        """argmax_a <φ_q(s, a), θ>, or the action of a better policy."""
         return super().choose(node) if self.rival is None else self.player.choose(self.rival, node)
 
     def _begin(self) -> None:
@@ -155,7 +149,7 @@ class CertifiedBilinPlanning(BilinPlanning):
         return "certified" if self.unfit is None else "refuted"
 
     def _try_path(self, end: float) -> None:
-        """Where nothing is random: the best path by all that was seen."""
+        """If the problem is deterministic: the best path through the transitions seen."""
         path = find_path(self.queries, self.player.steps, self.player.rng, end, self.upper)
         total = math.fsum(step.reward for step in path)
         if path and path[-1].following is END and total > self.lower:
@@ -163,7 +157,7 @@ class CertifiedBilinPlanning(BilinPlanning):
             self.lower, self.rival = total, Candidate("path", lambda node: choices.get(key_of(node)))
 
     def _try_rival(self, end: float, status: str) -> None:
-        """The most promising policy that makes no use of features, and what it earns at least."""
+        """A lower bound on the return of the most promising policy that ignores features."""
         rival, _ = find_rival(self.player, end, self.upper)
         self.hypotheses.policies += 1
         t = self.hypotheses.policies
@@ -178,7 +172,7 @@ class CertifiedBilinPlanning(BilinPlanning):
                 break
 
     def _recall(self, theta: Array, certificate: Certificate) -> str:
-        """The policy that an earlier episode settled, if it still earns what it was shown to."""
+        """Reuse the policy of an earlier episode, provided that it still earns its lower bound."""
         self.theta, visits = theta, Visits()
         candidate = Candidate("theta", lambda node: greedy(node, theta))
         self.player.play(candidate, 1 if self.certain else PILOT, visits)
@@ -191,7 +185,7 @@ class CertifiedBilinPlanning(BilinPlanning):
         return certificate.status
 
     def _bracket(self, status: str) -> Certificate:
-        """The bracket as it stands."""
+        """The current bracket."""
         refuted = status == "refuted" or self._contradicted
         upper = self.high if refuted else max(self.upper, self.lower)
         maps = "v*(s) = <phi_v(s), theta> and q*(s, a) = <phi_q(s, a), theta> at all states, reachable or not"
@@ -207,7 +201,7 @@ class CertifiedBilinPlanning(BilinPlanning):
         )
 
     def _close(self) -> str:
-        """Optimism, episodes, and again, until the bounds meet."""
+        """Alternate the optimistic step and episodes until the bounds meet."""
         while True:
             found = self.hypotheses.optimum(self._bounded)
             if found.status == "infeasible":
@@ -215,13 +209,13 @@ class CertifiedBilinPlanning(BilinPlanning):
             if self._contradicted:
                 self.hypotheses.demand(self.access.root, self.lower)
                 return "refuted"
-            if self._closed and self.mean > -math.inf:  # of a policy that was tried
+            if self._closed and self.mean > -math.inf:  # a policy was evaluated
                 return "certified"
             theta = self.hypotheses.sol.point() if found.theta is None else found.theta
             progress = theta is not None and self._evaluate(theta)
             if self._closed and not self._contradicted and self.mean > -math.inf:
                 return "certified"
-            if not progress:  # time or digits of the branch and bound ran out
+            if not progress:  # the branch and bound ran out of nodes or digits
                 return "limit"
 
     def _bounded(self, bound: float) -> None:
@@ -239,7 +233,7 @@ class CertifiedBilinPlanning(BilinPlanning):
         return self.lower > self.upper + slack
 
     def _evaluate(self, theta: Array) -> bool:
-        """m episodes of θ's policy, doubled until it is good enough or its data exclude θ; whether they do."""
+        """Whether episodes of θ's policy exclude θ; their number doubles until they do or the policy is good enough."""
         self.hypotheses.policies += 1
         t, look, m = self.hypotheses.policies, 0, 1 if self.certain else FIRST
         promise, rollouts = float(self.access.root.phi_v @ theta), Rollouts(self.access)
@@ -260,7 +254,7 @@ class CertifiedBilinPlanning(BilinPlanning):
             m *= 2
 
     def _value(self, rollouts: Rollouts, share: float) -> Interval:
-        """The value of a policy, between bounds each of which holds with probability 1 - share."""
+        """The mean return of a policy, and bounds on its value that hold with probability 1 - share each."""
         mean = rollouts.total / rollouts.n
         if self.certain:
             return Interval(mean, mean, mean)
@@ -270,7 +264,7 @@ class CertifiedBilinPlanning(BilinPlanning):
 
 
 def slab_radii(access: GlobalAccess, m: int, share: float) -> Array:
-    """e_th from m episodes for all stages, which hold together with probability 1 - share."""
+    """e_th from m episodes, (H,), which hold at all stages together with probability 1 - share."""
     horizon = access.horizon
     assert horizon is not None
     return np.array([hoeffding_radius(m, slab_width(access, stage), share / horizon) for stage in range(horizon)])

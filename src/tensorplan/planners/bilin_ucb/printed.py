@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from tensorplan.access.everywhere import GlobalAccess
 from tensorplan.core import Certificate
-from tensorplan.core.errors import NotRealizable, Refused
+from tensorplan.core.errors import NotRealizable
 from tensorplan.planners.bilin_ucb.constants import BilinConstants, bilin_constants
 from tensorplan.planners.bilin_ucb.hypotheses import Hypotheses, Rollouts
 from tensorplan.planners.bilin_ucb.planning import BilinPlanning, BilinPolicy
-from tensorplan.planners.config import PlannerConfig
-
-BUDGET = 10**9
-"""Queries that are too many when nobody gave a budget."""
+from tensorplan.planners.config import PlannerConfig, refuse_above_budget, refuse_unless_unit_rewards
 
 
 class PaperBilinPlanning(BilinPlanning):
@@ -35,7 +31,7 @@ class PaperBilinPlanning(BilinPlanning):
         self.hypotheses.sol.aim(self.access.root.phi_v)
 
     def _bracket(self, status: str) -> Certificate:
-        """What the problem declares: the algorithm gives no bounds."""
+        """The declared range of returns: the algorithm gives no bounds."""
         return Certificate(self.high, self.low, status)
 
     def _policy(self, certificate: Certificate) -> BilinPolicy:
@@ -47,7 +43,7 @@ class PaperBilinPlanning(BilinPlanning):
         return self.hypotheses.refutation(self.access.problem_name, certainty, policy)
 
     def _search(self) -> str:
-        """Algorithm 1; where nothing is random one episode stands for m, and a θ that its data allow stays."""
+        """Algorithm 1; a deterministic problem needs one episode instead of m, and ends at a θ that fits its data."""
         for _ in range(self.constants.T):
             found = self.hypotheses.optimum(lambda bound: None)
             if found.status == "infeasible":
@@ -66,26 +62,19 @@ class PaperBilinPlanning(BilinPlanning):
         return "done"
 
     def _announce(self) -> None:
-        """Refuse if the planning may cost too much."""
+        """Refuse if planning may cost too many queries."""
         budget = self.access.remaining
         if self.config.budget is not None:
             budget = min(budget, self.config.budget - self.access.spent)
-        if not self.certain and self.constants.queries > (BUDGET if budget == math.inf else budget):
-            limit = f"{BUDGET:,} when no budget is given" if budget == math.inf else f"the budget of {budget:,.0f}"
-            raise Refused(
-                f"BiLin-UCB as printed needs {Decimal(self.constants.trajectories):.3g} trajectories, up to "
-                f"{Decimal(self.constants.queries):.3g} queries, more than {limit}; override T, m and R, or use "
-                "mode='certified'"
-            )
+        if not self.certain:
+            trajectories, queries = Decimal(self.constants.trajectories), Decimal(self.constants.queries)
+            needs = f"BiLin-UCB as printed needs {trajectories:.3g} trajectories, up to {queries:.3g} queries"
+            refuse_above_budget(budget, self.constants.queries, needs, "override T, m and R")
 
 
 def _constants(config: PlannerConfig, given: Mapping[str, Any], access: GlobalAccess) -> BilinConstants:
-    """The paper's constants with the overrides; half of δ is for the loss, half for the probability of failure."""
-    if access.reward_range[0] < 0 or access.reward_range[1] > 1:
-        raise Refused(
-            f"BiLin-UCB as printed is for rewards in [0, 1], and problem {access.problem_name!r} has "
-            f"[{access.reward_range[0]:g}, {access.reward_range[1]:g}]"
-        )
+    """The paper's constants with the overrides; half of δ is for the loss, half for the failure probability."""
+    refuse_unless_unit_rewards(access, "BiLin-UCB as printed")
     delta, horizon = config.accuracy(access), access.horizon
     assert horizon is not None
     failure = min(delta / (2 * horizon), 0.3)

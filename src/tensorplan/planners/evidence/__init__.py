@@ -1,1 +1,1 @@
-"""What planners ask, what they have seen, and what that shows whatever the features."""
+"""The queries of a planner, the experience they give, and what that shows without features."""

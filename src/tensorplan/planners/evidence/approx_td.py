@@ -9,7 +9,7 @@ import numpy as np
 from tensorplan.core import END, Access, Array, Node, Sample
 
 CHUNK = 1_000_000
-"""Samples asked for at a time."""
+"""Samples drawn at a time, which bounds the memory."""
 
 
 class Moments:
@@ -23,7 +23,7 @@ class Moments:
         self.squares = np.zeros((actions, dimension + 1, dimension + 1))
 
     def add(self, other: Moments) -> None:
-        """More samples of the same state."""
+        """Add more samples of the same state."""
         self.n += other.n
         self.sums += other.sums
         self.squares += other.squares
@@ -48,7 +48,7 @@ def approx_td(access: Access, node: Node, n: int, discount: float = 1.0) -> Arra
 def sample_moments(
     access: Access, node: Node, n: int, discount: float = 1.0, record: Callable[[Node, int, Sample], None] | None = None
 ) -> Moments:
-    """The moments of n fresh samples of every action; ``record`` hears of all of them."""
+    """The moments of n fresh samples of every action, each of which is passed to ``record``."""
     moments = Moments(access.actions, access.dimension)
     for start in range(0, n, CHUNK):
         for action, sample in enumerate(access.sample_all(node, min(CHUNK, n - start))):

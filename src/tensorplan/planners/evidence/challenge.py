@@ -1,9 +1,9 @@
-"""Attempts to refute a bracket before it is called certified, by policies that make no use of features.
+"""Attempts to refute a bracket before it is called certified, by policies that ignore features.
 
-An upper bound on v*(s0) rests on what the features can express; a policy that earns more refutes it.  So a share of the
-queries goes into finding one: episodes that try what is not known yet, then the best policy by all that was seen, UCT,
-and random play.  What survives is called certified, and whatever ends a planning, the best policy by its lower bound
-acts: it is never worse than random.
+An upper bound on v*(s0) assumes that the features realize v*; a policy that earns more refutes it.  So a share of the
+queries is spent on finding one: exploring episodes, then the best policy for the transitions seen, UCT, and random
+actions.  A bracket that survives is called certified, and however planning ends, the policy with the best lower bound
+acts, which is no worse than random.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from tensorplan.planners.evidence.queries import Queries
 from tensorplan.problems.simulate import contradiction
 
 ATTACK = 0.1
-"""The share of the queries spent so far that goes into an attack on a certificate."""
+"""The queries of a challenge, as a share of those spent so far."""
 
 DOUBTED = 1.0
-"""The same where there is a reason to doubt it."""
+"""The same if there is a reason to doubt the bracket."""
 
 SCRUTINISED = 0.15
-"""The share of them that challenge and checks may take together where nothing is random, and nothing doubtful."""
+"""The same for challenge and rechecks together, in a deterministic problem without doubts."""
 
 RECHECKED = 0.1
-"""The share of the answers along a path that are asked again."""
+"""The share of the steps of a path that are queried again."""
 
 RANDOM_STEPS = 0.1
-"""How often exploring episodes take a random action."""
+"""The probability of a random action in an exploring episode."""
 
 STALE = 20
-"""Exploring episodes in a row that ask nothing new, after which all is known that can be found this way."""
+"""Exploring episodes in a row without a charged query, after which exploration ends."""
 
 SCRUTINY = 5
-"""How often each answer along a path is asked again where the simulator drew random numbers, although it is declared
-deterministic: a reward of 1 with probability 0.9 is then taken for certain on one of 14 paths of 5 steps."""
+"""How often each step of a path is queried again if the simulator drew random numbers, although it is declared
+deterministic: a reward of 1 with probability 0.9 then passes for certain on one of 14 paths of 5 steps."""
 
 PILOT = 32
-"""Episodes that show what a policy may be worth."""
+"""Episodes of a pilot run, which estimates the value of a policy."""
 
 ROUNDS = 32
-"""Episodes' worth of queries that an attack may take at least, where no reward has been seen."""
+"""Episodes that a challenge may take at least, if no reward has been seen."""
 
 
 class Explorer:
-    """Plays episodes that try what is not known yet; what they see is remembered by the queries."""
+    """Plays episodes that try unknown actions; ``queries`` records what they see."""
 
     def __init__(self, queries: Queries, steps: int, rng: np.random.Generator, upper: float) -> None:
         self.queries, self.experience, self.steps, self.rng = queries, queries.experience, steps, rng
         self.prize = upper + max(map(abs, queries.access.reward_range))
-        """What an action that was never tried may be worth: more than the bound that is to be refuted."""
+        """The optimistic value of an untried action: more than the bound to be refuted."""
         self._choices: Callable[[Node], int | None] = lambda node: None
         self._replan = 0
 
     def explore(self, until: float, visit: Callable[[Node, int, float, Any], None] | None = None) -> None:
-        """Episodes until so many queries are spent in all, or nothing new is asked any more."""
+        """Episodes until ``until`` queries are spent in all, or none is charged any more."""
         stale = 0
         while self.queries.spent < until and stale < STALE:
             before = self.queries.spent
@@ -92,9 +92,9 @@ class Explorer:
 def find_rival(
     player: EpisodePlayer, end: float, upper: float, visit: Callable[[Node, int, float, Any], None] | None = None
 ) -> tuple[Candidate, Visits]:
-    """The most promising policy that makes no use of features, with a few of its episodes.
+    """The most promising policy that ignores features, with its pilot run.
 
-    It takes about two thirds of the queries up to ``end``: what is left is for its evaluation.
+    It takes about two thirds of the queries up to ``end``; the rest is for its evaluation.
     """
     queries, spent = player.queries, player.queries.spent
     Explorer(queries, player.steps, player.rng, upper).explore(spent + (end - spent) / 3, visit)
@@ -109,7 +109,7 @@ def find_rival(
 
 
 def candidates(player: EpisodePlayer, experience: Experience, queries: float) -> list[Candidate]:
-    """Policies without features: random play, the best one by experience, and UCT with so many queries."""
+    """Policies that ignore features: random, the best one for the transitions seen, and UCT with so many queries."""
     found = [RANDOM]
     if experience.size:
         found.append(Candidate("model", experience.greedy()))
@@ -120,7 +120,7 @@ def candidates(player: EpisodePlayer, experience: Experience, queries: float) ->
 
 
 def uct(player: EpisodePlayer, queries: float) -> Candidate | None:
-    """The policy of a UCT tree that has grown for so many queries; None where it cannot tell states apart."""
+    """The policy of a UCT tree grown with so many queries; None if states cannot be hashed."""
     access, depth = player.access, player.access.horizon or player.steps
     simulations = int(min(queries, player.queries.room) / depth)
     if access.root.key is None or not simulations:
@@ -134,7 +134,7 @@ def uct(player: EpisodePlayer, queries: float) -> Candidate | None:
 
 
 class PathStep(NamedTuple):
-    """One step of a path where nothing is random."""
+    """One step of a path in a deterministic problem."""
 
     node: Node
     action: int
@@ -144,9 +144,9 @@ class PathStep(NamedTuple):
 
 
 def path_allowance(queries: Queries, steps: int, checks: int, *, doubted: bool, hopeless: bool) -> int:
-    """Queries that an attack may take where nothing is random, and so many answers are asked again after it.
+    """Queries that a challenge of a path may take, given that ``checks`` queries follow to recheck it.
 
-    ``hopeless``: features are of no use, so that the attack is the only way to find a good path.
+    ``hopeless``: the features are refuted, so that the challenge is the only way to find a good path.
     """
     spent = queries.spent
     usual = min(ATTACK * spent, SCRUTINISED * spent - checks)
@@ -155,7 +155,7 @@ def path_allowance(queries: Queries, steps: int, checks: int, *, doubted: bool, 
 
 
 def find_path(queries: Queries, steps: int, rng: np.random.Generator, end: float, upper: float) -> list[PathStep]:
-    """The best path by all that was seen, after exploring up to ``end`` queries, where nothing is random."""
+    """The best path through the transitions seen, after exploring up to ``end`` queries."""
     Explorer(queries, steps, rng, upper).explore(end)
     choices = queries.experience.greedy()
     path: list[PathStep] = []
@@ -170,16 +170,16 @@ def find_path(queries: Queries, steps: int, rng: np.random.Generator, end: float
 
 
 def recheck(access: Access, path: Sequence[PathStep], share: float, rng: np.random.Generator) -> None:
-    """Ask some of the answers along a path again; one that has changed is an error."""
+    """Query some steps of a path again, and raise if one has changed."""
     for i, times in to_recheck(access, len(path), share, rng):
         for _ in range(times):
             compare(path[i], *access.recheck(path[i].node, path[i].action))
 
 
 def to_recheck(access: Access, length: int, share: float, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
-    """Which answers along a path to ask again, past any cache, and how often each.
+    """The indices of the steps of a path to query again, bypassing any cache, and how often each.
 
-    A share of them, once; where the simulator has drawn random numbers, all of them, several times.
+    A share of them, once; all of them several times if the simulator has drawn random numbers.
     """
     count = length if access.drew else math.ceil(share * length)
     for i in sorted(rng.choice(length, size=count, replace=False).tolist()) if count else []:
@@ -187,7 +187,7 @@ def to_recheck(access: Access, length: int, share: float, rng: np.random.Generat
 
 
 def compare(step: PathStep, reward: float, node: Any) -> None:
-    """Raise where an answer is not the one that a path was made of."""
+    """Raise unless an outcome is that of the step of a path."""
     same = _same(step.following, node)
     refuse_unless_same(Place.of(step.node), step.action, (step.reward, step.following), (reward, node), same)
 
@@ -195,7 +195,7 @@ def compare(step: PathStep, reward: float, node: Any) -> None:
 def refuse_unless_same(
     place: Place, action: int, before: tuple[float, Any], now: tuple[float, Any], same: bool
 ) -> None:
-    """Raise where the reward of an answer has changed, or its next state is not the same."""
+    """Raise if the reward of an outcome has changed, or its next state is not the same."""
     if now[0] != before[0]:
         raise contradiction(place.state, place.stage, action, "reward", before[0], now[0])
     if not same:
@@ -203,7 +203,7 @@ def refuse_unless_same(
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two nodes, or END, are of one state; by their features, where states cannot be hashed."""
+    """Whether two nodes (or END) are of one state; by their features if states cannot be hashed."""
     if one is END or other is END:
         return one is other
     if one.key is not None or other.key is not None:
@@ -215,7 +215,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def unseen(access: Access, experience: Experience) -> bool:
-    """Whether no reward other than zero was ever seen, where there might be some."""
+    """Whether no nonzero reward was ever seen, although the reward range allows one."""
     return not experience.paid and access.reward_range != (0.0, 0.0)
 
 
@@ -225,12 +225,12 @@ def random_after_all(access: Access) -> bool:
 
 
 def inconclusive(access: Access, experience: Experience) -> bool:
-    """Whether there is a doubt with which a gap that has closed proves nothing."""
+    """Whether there is a doubt that makes a closed gap inconclusive."""
     return unseen(access, experience) or random_after_all(access)
 
 
 def doubts(access: Access, experience: Experience) -> list[str]:
-    """Reasons to doubt a bracket, and mostly that the features realize v*, in words."""
+    """Reasons to doubt a bracket, most of them about realizability, as sentences."""
     found = []
     if random_after_all(access):
         found.append("the simulator draws random numbers, although the problem is declared deterministic")

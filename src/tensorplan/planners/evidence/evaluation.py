@@ -1,8 +1,8 @@
-"""Policies that do not change, their episodes, and lower bounds on what they earn.
+"""Fixed policies, their episodes, and lower bounds on their values.
 
 A candidate is fixed before its episodes are drawn, so its returns are independent and identically distributed, and a
-lower bound on their mean rests on no feature.  Returns that only helped to choose a candidate do not count for its
-bound: an evaluation draws fresh ones, with a share of the failure probability that is fixed by then.
+lower bound on their mean assumes nothing about features.  Returns that served to select a candidate do not count for
+its bound: an evaluation draws fresh ones, with a share of the failure probability that is fixed beforehand.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from tensorplan.planners.evidence.queries import Queries
 from tensorplan.problems.simulate import believable
 
 GROWTH = 1.3
-"""By how much an evaluation grows from look to look; looks cost nothing."""
+"""The factor by which an evaluation grows between looks; its bound holds at all sizes, so looks cost nothing."""
 
 
 FEW = 1_000
-"""Episodes of an evaluation that are remembered as experience; more would tell nothing new."""
+"""Episodes of an evaluation that are recorded as experience; more would add little."""
 
 
 def key_of(node: Node) -> Any:
-    """What tells states apart; one that cannot be hashed is a new one each time that it is met."""
+    """The identity of a node's state; one that cannot be hashed counts as new at each visit."""
     key = node.key
     return node if key is None else (node.stage, key)
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A policy that does not change.
+    """A fixed policy.
 
-    Where ``known`` gives no action, ``samples`` fresh samples of each choose the one with the largest temporal
+    If ``known`` gives no action, ``samples`` fresh samples of each select the one with the largest temporal
     difference under ``theta``; without a θ the action is random.
     """
 
@@ -51,32 +51,27 @@ class Candidate:
     samples: int = 0
 
 
-def nobody_knows(node: Node) -> int | None:
-    """No action for any state."""
-    return None
-
-
-RANDOM = Candidate("random", nobody_knows)
+RANDOM = Candidate("random", lambda node: None)
 """Uniformly random actions."""
 
 
 @dataclass(eq=False)
 class Visits:
-    """What episodes of one policy met."""
+    """What episodes of one policy have seen."""
 
     returns: list[float] = field(default_factory=list)
     weights: Counter[Any] = field(default_factory=Counter)
     """Σ γ^t over the visits of a state."""
     nodes: dict[Any, Node] = field(default_factory=dict)
     fresh: list[tuple[Any, Moments]] = field(default_factory=list)
-    """The samples that were drawn at states where no action was known."""
+    """The moments of the samples drawn at states where no action was known."""
     path: list[tuple[Place, int]] = field(default_factory=list)
     """The first episode."""
     queries: int = 0
-    """Asked for these episodes, be it of a cache."""
+    """Queries made for these episodes, cached ones included."""
 
     def meet(self, node: Node, key: Any, weight: float, action: int) -> None:
-        """One step, or several that are the same."""
+        """Count one step, or several equal ones."""
         self.nodes[key] = node
         self.weights[key] += weight  # type: ignore[assignment]
         if not self.returns:
@@ -113,7 +108,7 @@ class EpisodePlayer:
         return int(np.argmax(moments.deltas(node.phi_v) @ candidate.theta))
 
     def play(self, candidate: Candidate, n: int, visits: Visits, remember: bool = True) -> None:
-        """n more episodes; where transitions are deterministic and actions known, all take the same steps."""
+        """n more episodes; with deterministic transitions and known actions, all take the same steps."""
         before = self.queries.asked
         try:
             self._play(candidate, n, visits, remember)
@@ -137,7 +132,7 @@ class EpisodePlayer:
     def _finish(
         self, candidate: Candidate, node: Any, total: float, weight: float, time: int, visits: Visits, remember: bool
     ) -> float:
-        """The return of an episode that is at a node; where little is left it is cut, and counts as the least."""
+        """The return of an episode continued from a node; if it is truncated, plus the least that can follow."""
         low, high = self.access.return_range(0, self.discount)
         while node is not END:
             if time == self.steps:
@@ -151,26 +146,26 @@ class EpisodePlayer:
 
 
 class Evaluation:
-    """The returns of one candidate, drawn for its lower bound alone."""
+    """Returns of one candidate, drawn for its lower bound alone."""
 
     def __init__(self, candidate: Candidate, player: EpisodePlayer, number: int, share: float, least: float) -> None:
         self.candidate, self.player = candidate, player
         self.number, self.share, self.least = number, share, least
         self.visits = Visits()
         self.lower = least
-        """The candidate earns at least this, with probability 1 - share for all sizes at once."""
+        """A lower bound on the value of the candidate, with probability 1 - share for all sizes at once."""
         self.shown = 0
-        """How many returns show that: more of them may show less."""
+        """How many returns gave that bound; more of them may give a smaller one."""
 
     def grow(self, most: float = math.inf) -> None:
-        """More episodes, by a factor of :data:`GROWTH`, but not many more than so many queries in all allow."""
+        """More episodes, by a factor of :data:`GROWTH`, but about ``most`` queries in all."""
         n = len(self.visits.returns)
         more = max(8, math.ceil((GROWTH - 1) * n))
         if n and most < math.inf:
             more = max(1, min(more, int(most * n / max(self.visits.queries, 1)) - n))
         try:
             self.player.play(self.candidate, more, self.visits, remember=len(self.visits.returns) < FEW)
-        finally:  # a prefix of the returns is as good as any
+        finally:  # any prefix of the returns gives a valid bound
             lower = betting_lower_bound(self.visits.returns, self.least, self.share)
             if lower > self.lower:
                 self.lower, self.shown = lower, len(self.visits.returns)

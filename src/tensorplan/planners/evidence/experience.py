@@ -1,8 +1,7 @@
-"""What was seen of a simulator: how often each action led where, and paid what; and the policy that is best by that.
+"""Transition counts and mean rewards of the simulator, and the policies that are optimal for them.
 
-Dynamics depend on the state alone (see :class:`tensorplan.core.MDP`), so what was seen at one stage counts at all of
-them.  Whoever plans by features may be wrong about them; whoever plans by this makes no assumption but cannot see
-further than experience goes.  Its policies are candidates for acting, and challenge certificates.
+Dynamics depend on the state alone (see :class:`tensorplan.core.MDP`), so a transition seen at one stage counts at all.
+These policies assume nothing about features: they are candidates for acting, and challenge certificates.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from numpy.typing import NDArray
 from tensorplan.core import END, Access, Array, Node, Sample
 
 LARGEST = 500_000
-"""Distinct transitions that are remembered; states met after that are not learned about."""
+"""Distinct transitions that are recorded; later ones are dropped, which bounds the memory."""
 
 SWEEPS = 200
-"""Of value iteration, without a horizon, at most."""
+"""The most sweeps of value iteration without a horizon."""
 
 ENOUGH = 1e-3
-"""Value iteration without a horizon ends when a sweep changes no value by more than this part of the largest."""
+"""Value iteration without a horizon ends when a sweep changes no value by more than this share of the largest."""
 
 ENDED, TIME_IS_UP = -1, -2
-"""Successors: END, and END after the last stage, which says nothing about where the action leads."""
+"""Successors: END, and END after the last stage, which says nothing about the next state."""
 
 PATIENT = 1 - 1e-6
-"""A discount on top of the problem's, so that what is worth the same sooner and later is taken sooner."""
+"""A discount on top of the problem's, which prefers the earlier of equal rewards."""
 
 
 class Experience:
-    """Counts of transitions, by the identity of states; states that cannot be hashed leave no trace."""
+    """Transition counts between states; states that cannot be hashed are not recorded."""
 
     def __init__(self, access: Access, discount: float) -> None:
         self.actions, self.horizon, self.discount = access.actions, access.horizon, discount
@@ -40,7 +39,7 @@ class Experience:
         self.index: dict[Any, int] = {}
         """The number of each state by its key."""
         self.pairs: dict[int, dict[int, list[float]]] = {}
-        """By pair, state * A + action: per successor, how often it came and the sum of its rewards."""
+        """By pair, state * A + action: for each successor, its count and the sum of its rewards."""
         self.size = 0
         self.paid = False
         """Whether any reward was not zero."""
@@ -50,7 +49,7 @@ class Experience:
     # ------------------------------------------------------------------ learning
 
     def add(self, node: Node, action: int, sample: Sample) -> None:
-        """The outcomes of a batch."""
+        """Record a batch of outcomes."""
         counts = np.bincount(sample.which, minlength=len(sample.successors))
         rewards = np.bincount(sample.which, weights=sample.rewards, minlength=len(sample.successors))
         reached = np.flatnonzero(counts).tolist()
@@ -59,7 +58,7 @@ class Experience:
             self._count(node, action, sample.successors[i], float(counts[i]), float(rewards[i]))
 
     def add_one(self, node: Node, action: int, reward: float, following: Any) -> None:
-        """One outcome."""
+        """Record one outcome."""
         self.paid = self.paid or reward != 0
         self._count(node, action, following, 1.0, reward)
 
@@ -89,7 +88,7 @@ class Experience:
         return number
 
     def meet(self, node: Node) -> None:
-        """A state at a stage, seen for the first time: do its features tell the stage?"""
+        """Compare the features of a state at a new stage with those at the stage where it was first seen."""
         if self.horizon is None or node.key is None:
             return
         stage, phi = self._first.setdefault(node.key, (node.stage, node.phi_v))
@@ -101,20 +100,20 @@ class Experience:
 
     @property
     def timeless(self) -> bool:
-        """Whether states that were met at several stages always had the same features."""
+        """Whether every state seen at several stages had the same features at all of them."""
         return self._timeless > 0 and not self._timely
 
     # ------------------------------------------------------------------ planning
 
     def greedy(self) -> Choices:
-        """The best policy by what was seen; an action that was never tried is not taken."""
+        """The optimal policy for the transitions seen; untried actions are not taken."""
         return self._plan(0.0, None)
 
     def curious(self, prize: float) -> Choices:
-        """A policy that explores: an action never tried promises ``prize``, or as much as the best that is known.
+        """An exploring policy: an untried action is worth ``prize``, or as much as the best known one if that is more.
 
-        Others have a bonus, where something is random: the spread of what may come next, over the square root of how
-        often they were tried.
+        In a random problem others have a bonus: the spread of rewards and next values over the square root of their
+        count.
         """
         return self._plan(0.0 if self.certain else 1.0, prize)
 
@@ -136,13 +135,13 @@ class Experience:
 
 
 class Choices:
-    """An action for each state that is known, at each stage; it does not change when more is learned."""
+    """A fixed table of actions by stage and known state."""
 
     def __init__(self, index: dict[Any, int], table: NDArray[np.int16]) -> None:
         self.index, self.table = index, table
 
     def __call__(self, node: Node) -> int | None:
-        """The action, or None where nothing is known."""
+        """The action, or None if none is known."""
         number = self.index.get(node.key)
         if number is None or number >= self.table.shape[1]:
             return None
@@ -170,13 +169,13 @@ class _Model:
         self.pair, self.ahead, self.count = pair[led], table[led, 1].astype(np.intp), count[led]
         total = np.bincount(self.pair, weights=self.count, minlength=size)
         self.followed = total > 0
-        """Pairs of which it is known where they lead."""
+        """Pairs with a known successor."""
         self.total = np.maximum(total, 1.0)
 
     def back_up(self, value: Array, bonus: float, prize: float | None) -> tuple[NDArray[np.int16], Array]:
-        """The best actions, -1 where none was tried, and their values; ``value`` (S + 1,) is that of the next states.
+        """The best actions, -1 if none was tried, and their values; ``value`` (S + 1,) is that of the next states.
 
-        States of which nothing is known count as the average of the others.
+        Unknown states get the average value of the others.
         """
         ahead = value[self.ahead]
         expected = np.bincount(self.pair, weights=self.count * ahead, minlength=len(self.tried)) / self.total

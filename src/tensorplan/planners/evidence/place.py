@@ -1,4 +1,4 @@
-"""A state by name, as rows, traces and messages speak of it."""
+"""A state and its stage, as rows, traces and messages name them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ QUOTED = 24
 
 @dataclass(frozen=True)
 class Place:
-    """The state that a row or a disjunction is about."""
+    """The state and stage of a row or a disjunction."""
 
     stage: int
     state: Any
 
     @classmethod
     def of(cls, node: Node) -> Place:
-        """The state of a node; one that cannot be hashed goes by what it looks like."""
+        """The place of a node; a state that cannot be hashed is named by its repr."""
         key = node.key
         return cls(node.stage, repr(node) if key is None else key)
 

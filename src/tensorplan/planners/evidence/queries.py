@@ -1,4 +1,4 @@
-"""The queries of one planning: kept within the budget, and remembered as experience."""
+"""The queries of one planning run: held within the budget, and recorded as experience."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tensorplan.planners.evidence.experience import Experience
 
 
 class Queries:
-    """Asks the simulator while the budget lasts; ``kept_back`` queries of it are for what comes later."""
+    """Queries the simulator within the budget, of which ``kept_back`` queries are reserved."""
 
     def __init__(self, access: Access, budget: int | None, discount: float, experience: Experience) -> None:
         self.access, self.discount, self.experience = access, discount, experience
         self.total = min(access.spent + access.remaining, math.inf if budget is None else float(budget))
-        """Queries of the episode, at most."""
+        """The most queries in the episode."""
         self.kept_back = 0.0
         self.asked = 0
-        """How many were asked by this planning; those that a cache answers are not charged."""
+        """Queries of this planning run, those from a cache included, which are not charged."""
 
     @property
     def spent(self) -> int:
@@ -28,17 +28,17 @@ class Queries:
 
     @property
     def room(self) -> float:
-        """What may be asked now."""
+        """Queries that may be made now."""
         return self.total - self.kept_back - self.spent
 
     def charge(self, n: int) -> None:
-        """Raise BudgetSpent unless n queries may be asked; the access object counts what they cost."""
+        """Raise BudgetSpent unless n queries may be made; the access object counts the charged ones."""
         if n > self.room:
             raise BudgetSpent("no queries are left for this")
         self.asked += n
 
     def step(self, node: Node, action: int, remember: bool = True) -> Outcome:
-        """One outcome, remembered unless it is one of very many of the same kind."""
+        """One outcome, recorded if ``remember``."""
         self.charge(1)
         outcome = self.access.query(node, action)[0]
         if remember:

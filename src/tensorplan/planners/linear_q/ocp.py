@@ -6,20 +6,20 @@ step with reward r to s' puts a constraint on a queue:
 
     U = r + max_a' sup_{θ in C} <φ(s', a'), θ>,     L = r + inf_{θ in C} max_a' <φ(s', a'), θ>,     U = L = r at END.
 
-After the episode the queue joins the constraints.  The largest sup at s0 is a bound on v*(s0), and an episode that
-collects it is optimal: its path is replayed.
+After the episode the queue joins the constraints.  The largest sup at s0 is an upper bound on v*(s0), and an episode
+that earns it is optimal: its path is replayed.
 
-At most d episodes teach anything.  Call a step determined if <φ(s, a), θ> is constant on C.  After the last step of an
+At most d episodes add information.  Call a step determined if <φ(s, a), θ> is constant on C.  After the last step of an
 episode that is not, the next action is determined and has the largest sup, which makes U = L: the episode adds an
 equation whose φ(s, a) is no combination of those of earlier equations, since it was not determined.  That happens at
-most d times.  Where all steps are determined, each has <φ(s, a), θ*> = max_a' sup <φ(s, a'), θ> >= v*(s), so that the
-episode is optimal.
+most d times.  If all steps are determined, each has <φ(s, a), θ*> = max_a' sup <φ(s, a'), θ> >= v*(s), so the episode
+is optimal.
 
-No bound rests on the accuracy of the solver: for any multipliers y of the constraints low <= Xθ <= high,
+No bound depends on the accuracy of the solver: for any multipliers y of the constraints low <= Xθ <= high,
 
     <c, θ> <= Σ_i max(y_i low_i, y_i high_i) + B ‖c - yX‖_1     for all θ in C     (weak duality),
 
-and this number, for the solver's y, is what serves as the sup.
+and the right-hand side, for the solver's y, is used as the sup.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from tensorplan.planners.evidence.challenge import PathStep
 from tensorplan.planners.linear_q.replay import ROUNDING, Replay, ReplayPlanning, ReplaySession, SolvedStart
 
 DETERMINED = 1e-10
-"""The width, relative to 1 + B, of a range that needs no linear program."""
+"""The width, relative to 1 + B, below which a range needs no linear program."""
 
 CUTS = 8
-"""Actions that join the program for inf max at a time."""
+"""Actions added to the program for inf max at a time."""
 
 CORNERS = 64
-"""Corners of C that are remembered."""
+"""Corners of C that are kept."""
 
 FLAT = 1e8
-"""The condition number from which a corner is too flat to be of use."""
+"""The condition number above which a corner is ignored."""
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -61,7 +61,7 @@ OPTIONS: dict[str, bool | int | float | str] = {
     "dual_feasibility_tolerance": 1e-10,
     "small_matrix_value": 1e-12,
 }
-"""Of HiGHS."""
+"""Options of HiGHS."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +71,11 @@ class OCP:
     about: ClassVar[str] = "OCP: linear q* where nothing is random, any number of actions; (d+1)H queries"
 
     def begin(self, access: Access, rng: np.random.Generator) -> Replay:
-        """Start an episode, knowing nothing."""
+        """Start an episode without a memory."""
         return self.session().begin(access, rng)
 
     def session(self) -> ReplaySession[Constraints]:
-        """A planner that keeps its constraints: they hold for θ*, wherever an episode starts."""
+        """A planner that keeps its constraints: they hold for θ*, whatever the start state."""
         return ReplaySession(self, lambda access: Constraints(access.dimension, access.bound), Propagation)
 
 
@@ -87,7 +87,7 @@ class Propagation(ReplayPlanning["Constraints"]):
     ) -> None:
         super().__init__(access, memory, rng, known)
         self.views: dict[Node, tuple[int, float]] = {}
-        """The optimistic action and its sup at the states that were seen since C changed."""
+        """The optimistic action and its sup at the states visited since C changed."""
 
     def promise(self) -> float:
         """max_a sup <φ(s0, a), θ>."""
@@ -98,7 +98,7 @@ class Propagation(ReplayPlanning["Constraints"]):
         return self._optimist(node)[0]
 
     def learn(self, steps: list[PathStep]) -> None:
-        """Cut C by L <= <φ(s, a), θ> <= U for each step of an episode; those that C implies are left out."""
+        """Add L <= <φ(s, a), θ> <= U for each step of an episode, unless C implies it."""
         polytope, scale = self.memory.polytope, 1 + self.access.bound
         queue: list[Constraint] = []
         low = high = 0.0  # inf max and max sup of the next state
@@ -127,11 +127,11 @@ class Constraint(NamedTuple):
 
 
 class Constraints:
-    """All constraints, and C: what they agree on, or where they conflict, those that their age selects.
+    """All constraints, and C: the θ that satisfy them, or if they conflict, a selection of them.
 
-    The selection goes through the sequence from its end, and keeps what is consistent with what was kept before
-    (Wen and Van Roy 2013, constraint selection).  Where something is left out no θ in the box satisfies everything, so
-    that q* is not linear, or B is too small: realizability is refuted, and C need not contain any particular θ.
+    The selection goes through the sequence from its end, and keeps a constraint that is consistent with those kept
+    before (Wen and Van Roy 2013, constraint selection).  If one is dropped, no θ in the box satisfies all of them:
+    q* is not linear or B is too small, realizability is refuted, and C need not contain any particular θ.
     """
 
     def __init__(self, dimension: int, bound: float) -> None:
@@ -141,7 +141,7 @@ class Constraints:
         self.polytope = Polytope([], dimension, bound)
 
     def extend(self, queue: list[Constraint]) -> None:
-        """The queue of an episode joins."""
+        """Add the queue of an episode."""
         sequence = self.sequence + queue
         polytope = Polytope(sequence, self.dimension, self.bound)
         if self.refuted or polytope.empty:
@@ -156,10 +156,10 @@ class Constraints:
 
 
 class Corner(NamedTuple):
-    """Where a program had its optimum: k rows, and the k columns in which they make up for the objective.
+    """The optimal basis of a program: k rows, and the k columns in which they cancel the objective.
 
-    For another objective c the multipliers y = c[columns] inverse of these rows are valid as well, and they are the
-    best ones if its optimum is at the same corner.
+    For another objective c the multipliers y = c[columns] inverse of these rows are valid too, and optimal if c is
+    maximal at the same corner.
     """
 
     rows: NDArray[np.intp]
@@ -181,29 +181,29 @@ class Polytope:
 
     @property
     def empty(self) -> bool:
-        """Whether the solver finds that there is no such θ."""
+        """Whether the solver finds the constraints infeasible."""
         return self.solver.infeasible()
 
     # ------------------------------------------------------------------ one program
 
     def sup(self, c: Array) -> float:
-        """An upper bound on <c, θ>, up to rounding the least one."""
+        """The least upper bound on <c, θ>, up to rounding."""
         return self._solve(c)[0]
 
     def inf(self, c: Array) -> float:
-        """A lower bound on <c, θ>, up to rounding the largest one."""
+        """The greatest lower bound on <c, θ>, up to rounding."""
         return -self.sup(-c)
 
     def inf_max(self, phi: Array, action: int) -> float:
-        """A lower bound on max_a <φ_a, θ>, for φ (A, d), up to rounding the largest one; ``action`` is a guess.
+        """The greatest lower bound on max_a <φ_a, θ>, for φ (A, d), up to rounding; ``action`` is a guess.
 
-        It is the inf of <Σ_a λ_a φ_a, θ>, where the solver says which λ_a >= 0 that sum to one.
+        It is the inf of <Σ_a λ_a φ_a, θ>, with the solver's λ_a >= 0, which sum to one.
         """
         y, weights = self.solver.minimise_max(phi, action)
         return float(self._weak_duality((weights @ phi)[None], -y[None])[0][0])
 
     def _solve(self, c: Array) -> tuple[float, list[Corner]]:
-        """The sup of <c, θ>, and the corner where it is, if that is a proper one."""
+        """The sup of <c, θ>, and the corner that attains it, if that is nondegenerate."""
         y, reduced = self.solver.maximise(c)
         rows, columns = np.flatnonzero(y), np.flatnonzero(reduced == 0)
         found: list[Corner] = []
@@ -217,10 +217,10 @@ class Polytope:
     # ------------------------------------------------------------------ all actions
 
     def optimist(self, phi: Array) -> tuple[int, float]:
-        """argmax_a sup <φ_a, θ>, for φ (A, d), and a bound on all of them that is up to rounding that sup.
+        """argmax_a sup <φ_a, θ>, for φ (A, d), and that sup up to rounding.
 
-        The action with the largest bound gets a program, whose corner improves the bounds of the others, until the
-        largest bound is a sup.
+        A program is solved for the action with the largest bound, and its corner tightens the bounds of the others,
+        until the largest bound is a sup.
         """
         low, high = self.ranges(phi)
         scale, best, value = 1 + self.bound, 0, -math.inf
@@ -236,7 +236,7 @@ class Polytope:
                 best, value = action, float(high[action])
 
     def ranges(self, phi: Array) -> tuple[Array, Array]:
-        """Bounds on <φ_a, θ> for all a, from the box and the corners: no program is solved."""
+        """Bounds on <φ_a, θ> for all a, from the box and the corners, without a linear program."""
         high = self.bound * np.abs(phi).sum(axis=1)
         low = -high
         self._tighten(phi, self.corners, low, high)
@@ -259,9 +259,9 @@ class Polytope:
 
 
 class Solver:
-    """HiGHS over low <= Xθ <= high, |θ_i| <= 1, and a free τ; a program starts from the solution of the one before.
+    """HiGHS over low <= Xθ <= high, |θ_i| <= 1, and a free τ, with warm starts.
 
-    Only multipliers are taken from it, zeros where it finds no optimum.
+    Only its multipliers are used, and zeros if it finds no optimum.
     """
 
     def __init__(self, x: Array, low: Array, high: Array) -> None:
@@ -278,7 +278,7 @@ class Solver:
         self._add(x, 0.0, low, high)
 
     def infeasible(self) -> bool:
-        """Whether the rows contradict one another."""
+        """Whether no θ satisfies the rows."""
         self._run(np.zeros(self.dimension), 0.0)
         return bool(self.highs.getModelStatus() == self.status.kInfeasible)
 
@@ -292,7 +292,7 @@ class Solver:
     def minimise_max(self, phi: Array, action: int) -> tuple[Array, Array]:
         """The multipliers of min max_a <φ_a, θ>, and the weights λ of the actions.
 
-        It is min τ with a row <φ_a, θ> <= τ for ``action`` at first, and then for those whose rows are violated.
+        It is min τ with a row <φ_a, θ> <= τ for ``action`` at first, and then for the actions that violate theirs.
         """
         members, new = [], [action]
         try:
@@ -322,7 +322,7 @@ class Solver:
         self.highs.addRows(m, low, high, m * n, starts, columns, rows.ravel())
 
     def _run(self, c: Array, tau: float) -> bool:
-        """Maximise <c, θ> + tau τ; whether there is an optimum.  Where the warm start leads nowhere, from scratch."""
+        """Maximise <c, θ> + tau τ; whether there is an optimum.  If the warm start fails, start from scratch."""
         n = self.dimension + 1
         self.highs.changeColsCost(n, np.arange(n, dtype=np.int32), np.append(c, tau))
         self.highs.run()

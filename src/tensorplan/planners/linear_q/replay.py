@@ -1,7 +1,6 @@
-"""What planners for linear q* share where nothing is random: whom they refuse, rollouts, and replaying the best one.
+"""The common part of the planners for linear q* in deterministic problems: rollouts, and replaying the best one.
 
-A rollout in the simulator is worth as much as an episode: its return is a lower bound on v*(s0), and who repeats its
-actions collects it for certain.
+The return of a rollout in the simulator is a lower bound on v*(s0), and repeating its actions earns it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ ROUNDING = 1e-12
 """By how much, relative to 1 + B, equations may be off, since features and rewards are floats."""
 
 CLOSED = 1e-8
-"""The gap at which the bounds have met, relative to 1 + B or to the range of returns, whichever is smaller."""
+"""The gap at which the bounds have met, relative to :attr:`ReplayPlanning.scale`."""
 
 
 def refuse_unless_deterministic(access: Access, planner: str) -> None:
@@ -57,7 +56,7 @@ def refuse_unless_deterministic(access: Access, planner: str) -> None:
 
 
 class Replay:
-    """The policy that repeats a path; behind its end, where planning was cut short, it takes what seems best."""
+    """The policy that repeats a path, and continues with ``choose`` if planning was cut short."""
 
     def __init__(self, path: list[PathStep], certificate: Certificate, choose: Callable[[Node], int]) -> None:
         self.path, self.certificate, self.choose = path, certificate, choose
@@ -69,32 +68,32 @@ class Replay:
         return self.path[self.time - 1].action if self.time <= len(self.path) else self.choose(node)
 
     def observe(self, action: int, reward: float, node: Any) -> None:
-        """What the world did must be what the simulator had answered."""
+        """Raise unless the step agrees with the simulator's outcome."""
         if self.time <= len(self.path):
             compare(self.path[self.time - 1], reward, node)
 
 
 class SolvedStart(NamedTuple):
-    """What was found for a start state."""
+    """The result for a start state."""
 
     path: list[PathStep]
     certificate: Certificate
 
 
 class ThetaSet(Protocol):
-    """What is known of θ*, wherever an episode starts."""
+    """What is known of θ*, whatever the start state."""
 
     refuted: bool
-    """Whether no parameter agrees with all that was seen."""
+    """Whether no parameter agrees with all rollouts."""
 
 
 M = TypeVar("M", bound=ThetaSet)
 
 
 class ReplayPlanning(Planning[Replay], Generic[M]):
-    """Rollouts from s0, each of which teaches something, until one is optimal.
+    """Rollouts from s0, each of which adds information about θ*, until one is optimal.
 
-    ``known``: what an earlier episode has found for the same start state.
+    ``known``: the result of an earlier episode for the same start state.
     """
 
     def __init__(self, access: Access, memory: M, rng: np.random.Generator, known: SolvedStart | None = None) -> None:
@@ -105,15 +104,15 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
 
     @abstractmethod
     def promise(self) -> float:
-        """The most that v*(s0) can be, as far as the memory knows."""
+        """The upper bound on v*(s0) that the memory gives."""
 
     @abstractmethod
     def choose(self, node: Node) -> int:
-        """The action for a node of a rollout; nothing is asked."""
+        """The action for a node of a rollout; no queries."""
 
     @abstractmethod
     def learn(self, steps: list[PathStep]) -> None:
-        """What a rollout says about θ*; at most d of them say anything new."""
+        """Add a rollout to the memory; at most d of them add information."""
 
     def _search(self) -> str:
         """Roll out and learn, at most d + 1 times."""
@@ -126,7 +125,7 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
         return self._ends() or ("refuted" if self.memory.refuted else "limit")
 
     def _recall(self, known: SolvedStart) -> str:
-        """The path of an earlier episode; its first steps are asked again."""
+        """Reuse the path of an earlier episode after querying its first steps again."""
         self.path = known.path
         node: Any = self.access.root
         for step in known.path[: math.ceil(RECHECKED * len(known.path))]:
@@ -136,7 +135,7 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
         return known.certificate.status
 
     def _roll_out(self) -> list[PathStep]:
-        """An episode in the simulator, kept if it is the best one so far, be it cut short."""
+        """An episode in the simulator, kept if it is the best so far, even if it is cut short."""
         steps: list[PathStep] = []
         node: Any = self.access.root
         try:
@@ -149,7 +148,7 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
         return steps
 
     def _keep(self, steps: list[PathStep]) -> None:
-        """The lower bound that a path gives, and the path if that is the best one."""
+        """Keep a path if its lower bound is the best so far."""
         total = math.fsum(step.reward for step in steps)
         if not steps or steps[-1].following is not END:
             total += self.access.return_range(len(steps))[0]
@@ -158,7 +157,7 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
             self.path = steps
 
     def _ends(self) -> str | None:
-        """The status if the best return is as much as is promised; a larger one refutes the memory.  Else None."""
+        """The status once the best return attains the upper bound, else None; a larger return refutes the memory."""
         promise = min(self.promise(), self.access.return_range(0)[1])
         self.upper = min(self.upper, promise)
         if not self.path or promise - self.lower > CLOSED * self.scale:
@@ -168,7 +167,7 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
 
     @property
     def scale(self) -> float:
-        """What rounding is relative to: the range of returns, or 1 + B where that is smaller."""
+        """The scale of rounding errors: the range of returns, or 1 + B if that is smaller."""
         low, high = self.access.return_range(0)
         return min(1 + self.access.bound, high - low)
 
@@ -180,7 +179,7 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
         return self._ended(lambda: self._challenged(status))
 
     def _challenged(self, status: str) -> str:
-        """The status after an attempt to refute the bracket, and after some answers were asked again."""
+        """The status after an attempt to refute the bracket, and after rechecking some steps of the path."""
         assert self.access.horizon is not None
         doubted, checks = bool(doubts(self.access, self.queries.experience)), math.ceil(RECHECKED * len(self.path))
         allowance = path_allowance(
@@ -197,7 +196,7 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
         return "doubtful" if doubtful else status
 
     def _bracket(self, status: str) -> Certificate:
-        """The bracket as it stands."""
+        """The current bracket."""
         high = self.access.return_range(0)[1]
         upper = high if self.memory.refuted else max(self.upper, self.lower)
         return Certificate(
@@ -221,7 +220,7 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
 
 
 class ReplaySession(Generic[M]):
-    """A planner with a memory, for episodes in one problem; a start state that was solved costs little again."""
+    """A planner with a memory, for episodes of one problem; a solved start state costs a few queries only."""
 
     def __init__(
         self,
@@ -238,7 +237,7 @@ class ReplaySession(Generic[M]):
         return repr(self.planner)
 
     def begin(self, access: Access, rng: np.random.Generator) -> Replay:
-        """Start an episode with what earlier ones have taught."""
+        """Start an episode with the memory of earlier ones."""
         refuse_unless_deterministic(access, type(self.planner).__name__)
         self._problem.check(access)
         if self._memory is None:

@@ -33,20 +33,20 @@ class TensorPlanQ(TensorPlan):
     about: ClassVar[str] = "TP': TensorPlan for linear q* and deterministic transitions"
 
     def session(self) -> SessionQ:
-        """A planner that keeps what it measures for later episodes from the same start state."""
+        """A planner that keeps its measurements for later episodes from the same start state."""
         return SessionQ(self)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PaperTensorPlanQ(PaperOptions, TensorPlanQ):
-    """TP' as printed: what ``TensorPlanQ(mode="paper")`` makes."""
+    """TP' as printed, the class of ``TensorPlanQ(mode="paper")``."""
 
 
 TensorPlanQ.paper = PaperTensorPlanQ
 
 
 class SessionQ(TensorPlanSession):
-    """A TP' with a memory.  θ̄* = [v*(s0), θ*] depends on the start state, so each has its own."""
+    """TP' with a memory for each start state, since θ̄* = [v*(s0), θ*] depends on it."""
 
     def begin(self, access: Access, rng: np.random.Generator) -> PolicyQ:
         """Start an episode."""
@@ -67,7 +67,7 @@ class SessionQ(TensorPlanSession):
 
 
 class PolicyQ:
-    """TP' at work in one episode."""
+    """The policy of TP' in one episode."""
 
     def __init__(self, policy: Policy, delayed: DelayedAccess, assumes: str) -> None:
         self.policy, self.delayed = policy, delayed
@@ -87,7 +87,7 @@ class PolicyQ:
         return action
 
     def observe(self, action: int, reward: float, node: Any) -> None:
-        """What the world did: M̄ pays the reward of the action before."""
+        """Pass a step on: M̄ pays the reward of the action before."""
         observe = getattr(self.policy, "observe", None)
         if observe is not None:
             assert self.last is not None

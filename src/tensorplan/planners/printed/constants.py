@@ -20,15 +20,15 @@ from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import number, whole
 
 CONSTANTS = ("n1", "n2", "n3", "c", "zeta")
-"""Those that can be replaced."""
+"""The constants that can be overridden."""
 
 _SPARE = 50
-"""Digits carried beyond those of the number that is wanted."""
+"""Guard digits."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PaperOptions:
-    """What mode ``paper`` adds to the parameters of a planner: constants that replace the printed ones."""
+    """The parameters that mode ``paper`` adds: constants that override the printed ones."""
 
     mode: str = "paper"
     n1: int | None = None
@@ -40,17 +40,17 @@ class PaperOptions:
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """The constants by name, None where the printed one stays."""
+        """The constants by name, None for the printed one."""
         return {name: getattr(self, name) for name in CONSTANTS}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constants:
-    """What one run of TensorPlan works with; :func:`constants` makes it.
+    """The constants of one run of TensorPlan; :func:`constants` computes them.
 
-    ``log10_epsilon`` and ``log10_c`` hold where ``epsilon`` and ``c`` underflow to 0.0.  ``failures`` bounds the number
-    of failed consistency tests that Init can record, None where no bound is known; it presumes estimates as accurate
-    as the paper's n2 and n3 make them.
+    ``log10_epsilon`` and ``log10_c`` are valid even if ``epsilon`` and ``c`` underflow to 0.0.  ``failures`` bounds the
+    number of failed consistency tests in Init, None if no bound is known; it assumes estimates as accurate as with the
+    paper's n2 and n3.
     """
 
     A: int
@@ -72,7 +72,7 @@ class Constants:
 
     @property
     def iterations(self) -> int | None:
-        """How often Init loops at most, one more than it can fail: E_d + 2 unless c was overridden."""
+        """The most iterations of Init, one more than its failures: E_d + 2 unless c was overridden."""
         return None if self.failures is None else self.failures + 1
 
     @property
@@ -82,7 +82,7 @@ class Constants:
 
     @property
     def init_queries(self) -> int | float:
-        """The queries of Init in the worst case, exactly; ``inf`` where iterations are unbounded."""
+        """The worst-case number of queries of Init, exactly; ``inf`` if its iterations are unbounded."""
         if self.iterations is None:
             return math.inf
         return self.iterations * (self.n1 * self.H * (self.A * self.n2 + 1) + self.A * self.n3)
@@ -106,10 +106,10 @@ def constants(
     c: float | None = None,
     zeta: float | None = None,
 ) -> Constants:
-    """The paper's constants for A actions, d features, horizon H, loss δ and ‖θ*‖ <= B, save those that are given.
+    """The paper's constants for A actions, d features, horizon H, loss δ and ‖θ*‖ <= B, except those given.
 
-    Formulas use the n1, n2 and ζ in force, and the paper's E_d and ε always.  With c given, ``failures`` comes from
-    :func:`product_failures`.
+    Given n1, n2 and ζ enter the formulas of the others; E_d and ε are always the paper's.  If c is given, ``failures``
+    comes from :func:`product_failures`.
     """
     A, d, H = whole("A", A, 1), whole("d", d, 1), whole("H", H, 1)
     delta, B = _positive("delta", delta), _positive("B", B)
@@ -161,7 +161,7 @@ def constants(
 def eluder_dimension(A: int, d: int, H: int, delta: float, B: float) -> int:
     """E_d, the smallest whole E with E >= G(E), eqs. (eddef) and (algepsdef).
 
-    G does not increase, so G(G(E)) is admissible wherever E is.  Where that is not below E, E is the smallest: beyond
+    G does not increase, so G(G(E)) is admissible whenever E is.  If that is not below E, E is the smallest: beyond
     G(∞) >= 11 the formula inside the floor has slope above -1/7, so E - G(E) <= 1, and G(E - 1) >= E if it is 1.
     """
 
@@ -180,7 +180,7 @@ def eluder_dimension(A: int, d: int, H: int, delta: float, B: float) -> int:
 
 
 def product_failures(A: int, d: int, H: int, delta: float, B: float, c: float) -> int | None:
-    """The most failures that Init can record when Sol(X) allows products up to c; None where no bound is known.
+    """The most failures that Init can record if Sol(X) allows products up to c; None if no bound is known.
 
     Failures are symmetric tensors, of dimension C(d+A, A) and norm at most 5^{A/2}; [1,θ]^{⊗A} has norm at most
     (1+B²)^{A/2}; their product is above (δ/(12H))^A when it fails and at most c later.  For c = 0 the
@@ -195,16 +195,16 @@ def product_failures(A: int, d: int, H: int, delta: float, B: float, c: float) -
 
 
 def failure_bound(D: int, *, L: Decimal | float, S: Decimal | float, alpha: Decimal | float, c: float) -> int | None:
-    """The length of the longest sequence (x_t, f_t) in R^D that the elliptic potential leaves open, or None.
+    """The length of the longest sequence (x_t, f_t) in R^D that the elliptic potential allows, or None.
 
     If |<x_t,f_t>| > α, |<x_i,f_t>| <= c for i < t, ‖x‖ <= L and ‖f‖ <= S, then n elements imply for all λ > 0
 
         n ln(1 + α²/(λS² + nc²)) <= D ln(1 + nL²/(λD)).
 
     With λ = nνL², w = (LS/α)² and q = (c/α)² this reads n ln(1 + 1/(n(wν + q))) <= D ln(1 + 1/(νD)): the left side
-    grows with n and the right side does not, so that an n excluded excludes all larger.  The ν that excludes most is
-    the smaller root of Dw(w-1)ν² + w(D(2q + 1/n) - 1)ν + Dq(q + 1/n), which takes n > D.  Numbers are right to 40
-    digits, and n beyond 10^9 D counts as no bound.
+    grows with n and the right side does not, so if n is excluded all larger ones are.  The ν that excludes most is the
+    smaller root of Dw(w-1)ν² + w(D(2q + 1/n) - 1)ν + Dq(q + 1/n), which takes n > D.  Numbers are right to 40 digits,
+    and n beyond 10^9 D counts as no bound.
     """
 
     def excluded(n: int) -> bool:
@@ -236,7 +236,7 @@ def _epsilon(E: int, A: int, H: int, delta: Decimal) -> Decimal:
 
 
 def _context(size: float) -> Context:
-    """Arithmetic with all digits of numbers up to 10^size, and some to spare; it does not overflow."""
+    """Decimal arithmetic with all digits of numbers up to 10^size, and guard digits; it does not overflow."""
     return Context(prec=math.ceil(size) + _SPARE, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 

@@ -1,7 +1,7 @@
 """TensorPlan as printed (Weisz et al. 2022, section 5): GetAction, Init, the product form of Sol.
 
-The names and the order are those of the pseudocode.  What would change nothing is left out: an iteration ends at its
-first failure, and where nothing is random one sample stands for n, and one rollout for n1.
+The names and the order are those of the pseudocode.  Work that changes nothing is left out: an iteration ends at its
+first failure, and a deterministic problem needs one sample instead of n, and one rollout instead of n1.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from tensorplan.core import END, Access, Array, Certificate, Node
 from tensorplan.core.errors import BudgetSpent, NotRealizable, Refused
 from tensorplan.planners.anytime import Planning
+from tensorplan.planners.config import refuse_above_budget, refuse_unless_unit_rewards
 from tensorplan.planners.evidence.approx_td import approx_td
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.printed.constants import Constants, constants
@@ -24,9 +25,6 @@ from tensorplan.planners.tensorplan.config import Config
 from tensorplan.planners.tensorplan.refute import refutation
 from tensorplan.planners.tensorplan.sol import Sol
 from tensorplan.planners.tensorplan.trace import Trace, Watch
-
-BUDGET = 10**9
-"""Queries that are too many when nobody gave a budget."""
 
 log = logging.getLogger("tensorplan")
 
@@ -71,7 +69,7 @@ class PaperPlanning(Planning[PaperPolicy]):
         self.watch = Watch("paper", self.access, self.sol, self.config.trace, self.config.callback)
 
     def _bracket(self, status: str) -> Certificate:
-        """What the problem declares: Init gives no bounds."""
+        """The declared range of returns: Init gives no bounds."""
         return Certificate(self.high, self.low, status, discount=self.config.discount)
 
     def _policy(self, certificate: Certificate) -> PaperPolicy:
@@ -135,10 +133,10 @@ class PaperPlanning(Planning[PaperPolicy]):
         n = 1 if self.certain else n
         return approx_td(self._ask(n * self.access.actions), node, n, self.config.discount)
 
-    # ------------------------------------------------------------------ what it may cost
+    # ------------------------------------------------------------------ cost
 
     def _announce(self) -> None:
-        """Say what the planning may cost, and refuse if that is too much."""
+        """Log how many queries planning may need, and refuse if that is too many."""
         if self.certain:
             return
         budget = self.budget
@@ -153,12 +151,10 @@ class PaperPlanning(Planning[PaperPolicy]):
             return
         needs = f"TensorPlan as printed may need {Decimal(most):.3g} queries"
         log.info(needs)
-        if most > (BUDGET if budget == math.inf else budget):
-            limit = f"{BUDGET:,} when no budget is given" if budget == math.inf else f"the budget of {budget:,.0f}"
-            raise Refused(f"{needs}, more than {limit}; override n1, n2, n3 and c, or use mode='certified'")
+        refuse_above_budget(budget, most, needs, "override n1, n2, n3 and c")
 
     def _ask(self, n: int) -> Access:
-        """The access object, if n more queries leave enough to act."""
+        """The access object, if n more queries leave enough of the budget to act."""
         reserve = 0 if self.acting else self.steps * self.constants.call_queries
         if not self.certain and n > self.budget - self.access.spent - reserve:
             raise BudgetSpent(f"the budget of {self.budget:,.0f} queries is spent")
@@ -166,7 +162,7 @@ class PaperPlanning(Planning[PaperPolicy]):
 
 
 def _constants(config: Config, given: Mapping[str, Any], access: Access, delta: float) -> Constants:
-    """The paper's constants with the overrides; of a discounted problem, overrides alone."""
+    """The paper's constants with the overrides; for a discounted problem all of them must be given."""
     horizon = access.horizon
     if config.discount < 1:
         missing = [name for name in ("n1", "n2", "n3", "c") if given[name] is None]
@@ -174,11 +170,7 @@ def _constants(config: Config, given: Mapping[str, Any], access: Access, delta: 
             raise Refused(f"the paper has no constants for discounted problems: give {', '.join(missing)} as well")
         low, high = access.return_range(0, config.discount)
         horizon = math.ceil(math.log(delta / (8 * (high - low))) / math.log(config.discount))
-    if access.reward_range[0] < 0 or access.reward_range[1] > 1:
-        raise Refused(
-            f"TensorPlan as printed is for rewards in [0, 1], and problem {access.problem_name!r} has "
-            f"[{access.reward_range[0]:g}, {access.reward_range[1]:g}]"
-        )
+    refuse_unless_unit_rewards(access, "TensorPlan as printed")
     if horizon is None:
         raise Refused(
             f"TensorPlan as printed needs a horizon or a discount, and problem {access.problem_name!r} has none"

@@ -1,1 +1,1 @@
-"""TensorPlan, exact where nothing is random and certified where something is."""
+"""TensorPlan: exact mode for deterministic problems, certified mode for random ones."""

@@ -1,28 +1,28 @@
-"""TensorPlan for random problems: an upper bound from optimism, a lower one from returns, until they meet.
+"""TensorPlan for random problems: an upper bound by optimism and a lower bound from returns, until they meet.
 
     repeat
         θ, upper  <- the optimistic step over Sol
         π         <- at a state, argmax_a of the estimated l_a(θ)
         lower     <- a betting bound on the return of π, from fresh episodes
-        if upper - lower <= δ/2: try to refute the bracket; if that fails, π acts
+        if upper - lower <= δ/2: try to refute the bracket; if that fails, act with π
         otherwise measure visited states where all l_a(θ) are negative, and add T1-T3 for them
 
-Why it is δ-sound.  Let ζ = δ/(2 · range of returns), and 0.05 at most, so that brackets can be relied on.
+Why it is δ-sound.  Let ζ = δ/(2 · range of returns), and at most 0.05.
 
 (i) With probability at least 1 - ζ/2 all rows hold for θ* (:mod:`tensorplan.planners.tensorplan.measuring`).  E_d does
 not enter.  Hence upper >= v*(s0).
 
-(ii) π is fixed before its episodes: it looks actions up in a table that is frozen, and draws n2 fresh samples per
-action at states that are not there (:mod:`tensorplan.planners.tensorplan.evaluate`).  All lower bounds hold together
-with probability 1 - ζ/2 (:mod:`tensorplan.planners.evidence.evaluation`).
+(ii) π is fixed before its episodes: it looks actions up in a frozen table, and draws n2 fresh samples per action at
+states that are not in it (:mod:`tensorplan.planners.tensorplan.evaluate`).  All lower bounds hold together with
+probability 1 - ζ/2 (:mod:`tensorplan.planners.evidence.evaluation`).
 
 (iii) The policy that acts is π, with the same table and fresh samples, so its value is the one that was bounded.
 Altogether E[return] >= v*(s0) - δ/2 - ζ · range >= v*(s0) - δ.
 
-Why it makes progress.  <φ(s0), θ> - v^π(s0) = -E Σ_t γ^t l_{A_t}(θ; S_t): a gap that does not close comes from visited
-states where l is negative, and measuring them well enough excludes θ.
+Why it makes progress.  <φ(s0), θ> - v^π(s0) = -E Σ_t γ^t l_{A_t}(θ; S_t): a gap that remains comes from visited states
+where l is negative, and measuring them accurately enough excludes θ.
 
-With features that miss v* by η, T1-T3 allow violations of (1 + γ) η everywhere, so the bounds need not meet within δ/2:
+With a misspecification of η, T1-T3 allow violations of (1 + γ) η everywhere, so the bounds need not meet within δ/2:
 planning ends when they are within δ/2 + η + (1 + γ) η Σ_t γ^t, and the certificate says how much of that η explains.
 """
 
@@ -54,42 +54,42 @@ from tensorplan.planners.tensorplan.trace import Trace, Watch
 from tensorplan.planners.tensorplan.transcript import certified_proof
 
 SAMPLES = 16
-"""n2 at first: samples per action at a state that is not in the table."""
+"""The initial n2: samples per action at a state that is not in the table."""
 
-DOUBT = 0.05
-"""The largest failure probability, however large δ is."""
+LARGEST_FAILURE = 0.05
+"""The largest failure probability ζ, so that brackets can be relied on however large δ is."""
 
 NODES = 50_000
-"""Of the branch and bound per optimistic step, at first; its bound is valid wherever it stops."""
+"""The initial node limit of an optimistic step; the bound is valid wherever the branch and bound stops."""
 
 SECONDS = 20.0
-"""The same in seconds, about: in high dimension nodes take longer."""
+"""About the same in seconds: in high dimension nodes take longer."""
 
 CUTS = 50
-"""Rounds per optimistic step in which ranges of values that θ breaks are added."""
+"""Rounds per optimistic step of adding the value ranges that θ violates."""
 
 BROKEN = 1e-6
-"""By how much, relative to 1 + B, θ must break a range of values for it to be added."""
+"""By how much, relative to 1 + B, θ must violate a value range for it to be added."""
 
 RECALLED = 8
-"""Episodes of a policy that was settled before: if they earn too little, more will show whether it is chance."""
+"""Episodes that check the policy of an earlier episode; if they earn too little, more of them decide."""
 
 ALARM = 1e-6
-"""The probability of calling a simulator changed that is not, in a whole session."""
+"""The probability of a false alarm in a session that the simulator has changed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """What was found for a start state."""
+    """The result for a start state."""
 
     candidate: Candidate
     certificate: Certificate
     spread: float
-    """The standard deviation of its returns."""
+    """The standard deviation of the candidate's returns."""
 
 
 class CertifiedMemory:
-    """The table, Sol, and what was settled for earlier start states."""
+    """The table, Sol, and the results for earlier start states."""
 
     def __init__(self, config: Config, access: Access, ledger: Ledger) -> None:
         sol = Sol(access.dimension, access.bound, eta=config.eta, discount=config.discount)
@@ -101,20 +101,20 @@ class CertifiedMemory:
 
 
 def failure_probability(config: Config, access: Access) -> float:
-    """ζ."""
+    """ζ = δ/(2 · range of returns), at most :data:`LARGEST_FAILURE`."""
     low, high = access.return_range(0, config.discount)
-    return min(config.accuracy(access) / (2 * (high - low)), DOUBT)
+    return min(config.accuracy(access) / (2 * (high - low)), LARGEST_FAILURE)
 
 
 class CertifiedPolicy:
-    """The policy that planning ended with, its certificate and its trace."""
+    """The policy of the certified mode, with its certificate and trace."""
 
     def __init__(self, planning: CertifiedPlanning, certificate: Certificate, trace: Trace | None) -> None:
         self.player, self.candidate, self.sol = planning.player, planning.evaluator.best, planning.sol
         self.certificate, self.trace = certificate, trace
 
     def act(self, node: Node) -> int:
-        """The candidate's action; a random one where it would have to ask and nothing can be asked any more."""
+        """The candidate's action; a random one if that takes samples and the budget is spent."""
         try:
             return self.player.choose(self.candidate, node)
         except BudgetSpent:
@@ -122,7 +122,7 @@ class CertifiedPolicy:
 
 
 class CertifiedPlanning(Planning[CertifiedPolicy]):
-    """The certified mode at work in one episode: the loop."""
+    """The loop of the certified mode, in one episode."""
 
     root: Estimate
     watch: Watch
@@ -131,7 +131,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         self.config, self.access, self.memory = config, access, memory
         self.sol, self.table, self.ledger = memory.table.sol, memory.table, memory.ledger
         self.known: Settled | None = None
-        """What an earlier episode has settled for this start state."""
+        """The result of an earlier episode for this start state."""
         delta, (low, high) = config.accuracy(access), access.return_range(0, config.discount)
         self.steps = _length(config, access, delta / (8 * (high - low)))
         self.explained = explained_gap(config.eta, config.discount, self.steps)
@@ -144,9 +144,9 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         self.evaluator = Evaluator(self.player, self.table, self.ledger, self.bounds)
         self.nodes = self.limit = NODES
         self.curtailed = False
-        """Whether an attack had fewer queries than it should have."""
+        """Whether the budget cut the challenge short."""
         self.unfit = False
-        """Whether a table shows that the features do not realize v*."""
+        """Whether the features do not realize v*, by the problem's table."""
 
     def _begin(self) -> None:
         self.known = self.memory.settled.get(key_of(self.access.root))
@@ -162,7 +162,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
     # ------------------------------------------------------------------ closing the gap
 
     def _close(self) -> str:
-        """Optimism, episodes, measurements, and again, until the bounds meet."""
+        """Alternate optimistic steps, episodes and measurements until the bounds meet."""
         bounds, evaluator = self.bounds, self.evaluator
         while True:
             before = self._progress()
@@ -194,11 +194,11 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
                 return "limit"
 
     def _progress(self) -> tuple[int, int, int, int]:
-        """What grows while there is something left to do."""
+        """Counters of which one grows in every useful iteration."""
         return self.queries.spent, len(self.sol.rows), self.nodes, self.surveyor.samples
 
     def _optimum(self) -> Solution:
-        """The optimistic step; ranges of values that its θ breaks at states seen cost no query, and are added."""
+        """The optimistic step; value ranges (T2) that its θ violates at known states are added, without queries."""
         seen = [estimate for estimate in self.table.estimates.values() if not estimate.ranged]
         phis = np.array([estimate.phi for estimate in seen]).reshape(-1, self.sol.dimension)
         ranges = np.array([self.surveyor.range(estimate.place.stage) for estimate in seen]).reshape(-1, 2)
@@ -219,25 +219,25 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         return found
 
     def _measure(self, found: Solution, theta: Array, visits: Visits) -> list[Estimate]:
-        """Measure the states that say most against θ for their price; those that exclude it."""
+        """Measure the states with the most violation per sample; those that exclude θ."""
         choices = self.surveyor.rank(theta, visits)
         if not choices and found.status == "limit" and found.bound - found.value > self.bounds.goal / 2:
             if found.nodes >= self.limit:
-                self.nodes *= 2  # the search stopped before it found a θ that promises what its bound allows
+                self.nodes *= 2  # the search stopped before it found a θ that attains its bound
             return []
         return self.surveyor.measure_best(choices, theta, visits)
 
-    # ------------------------------------------------------------------ what was settled before
+    # ------------------------------------------------------------------ earlier results
 
     def _recall(self, known: Settled) -> str:
-        """The policy that an earlier episode settled for the same start state, if it still earns what it should."""
+        """Reuse the policy of an earlier episode for this start state, provided that it still earns its lower bound."""
         bounds, best = self.bounds, known.candidate
         self.evaluator.best, bounds.upper, bounds.lower = best, known.certificate.upper, known.certificate.lower
         self.memory.recalls += 1
         visits, number = Visits(), self.memory.recalls
         self.player.play(best, RECALLED, visits)
         error = known.spread / math.sqrt(RECALLED)
-        while visits.mean + 3 * max(visits.error, error) < bounds.lower:  # as good as never, if all is as it was
+        while visits.mean + 3 * max(visits.error, error) < bounds.lower:  # improbable, unless the simulator has changed
             error = 0.0
             if betting_upper_bound(visits.returns, bounds.high, ALARM / (number * (number + 1))) >= bounds.lower:
                 self.player.play(best, len(visits.returns), visits)
@@ -251,7 +251,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
     # ------------------------------------------------------------------ the end
 
     def _finish(self, status: str) -> str:
-        """Challenge what was found, let the best policy act, and say what may be said."""
+        """Challenge the bracket and return the final status; the queries kept back are free for acting."""
         if self.known is None:
             status = self._judged(status)
         self.queries.kept_back = 0.0
@@ -265,14 +265,14 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
             status = "interrupted"
         if self.bounds.contradicted:
             self.sol.earned(self.root.place, self.root.phi, self.bounds.lower)
-            self.sol.optimum(self.sol.nodes_in(SECONDS))  # which finds it empty: the proof
+            self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
             return "refuted"
         if status not in ("closed", "budget"):
             return status
         return self._verdict() if self.bounds.closed and not self.curtailed else "budget"
 
     def _verdict(self) -> str:
-        """What a closed gap may be called."""
+        """The status of a closed gap."""
         if inconclusive(self.access, self.memory.experience):
             return "doubtful"
         self.unfit = unfit_by_table(self.access, self.config.eta)
@@ -281,7 +281,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         return "certified" if self.bounds.upper - self.bounds.lower <= self.bounds.delta else "eta"
 
     def _challenge(self, status: str) -> str:
-        """Look for a policy that earns more than the upper bound, or at least more than the best one so far."""
+        """Search for a policy that earns more than the upper bound, or at least more than the best one so far."""
         bounds, allowance = self.bounds, self._allowance()
         self.curtailed = allowance > self.queries.room
         if status == "budget":
@@ -299,7 +299,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         return status
 
     def _allowance(self) -> float:
-        """Queries that an attack may take."""
+        """Queries that a challenge may take."""
         doubted = self.bounds.lower == self.bounds.low or bool(doubts(self.access, self.memory.experience))
         allowance = max((DOUBTED if doubted else ATTACK) * self.queries.spent, 1.0)
         return allowance if self.memory.experience.paid else max(allowance, ROUNDS * self.steps)
@@ -308,7 +308,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         self.table.at(node)
 
     def _bracket(self, status: str) -> Certificate:
-        """The bracket as it stands."""
+        """The current bracket."""
         bounds = self.bounds
         refuted = status == "refuted" or bounds.contradicted
         upper = bounds.high if refuted else bounds.reported_upper
@@ -325,7 +325,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         )
 
     def _certificate(self, status: str) -> Certificate:
-        """The bracket with its proof, unless a return or a table contradicts Sol, and not its own rows."""
+        """The bracket with its proof; without one if a return or a table contradicts Sol, rather than its own rows."""
         if self.known is not None:
             return replace(self.known.certificate, status=status)
         certificate = self._bracket(status)
@@ -351,17 +351,17 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
     # ------------------------------------------------------------------ queries
 
     def _kept_back(self, share: float) -> float:
-        """Queries to keep: a share of the budget, where there is one, and what it takes to act."""
+        """Queries to reserve: those needed to act, and a share of the budget, if any."""
         acting = float(self.steps * self.surveyor.samples * self.access.actions)
         return acting + (share * self.queries.total if self.queries.total < math.inf else 0.0)
 
     def _affordable(self) -> int:
-        """n2 such that acting takes at most a quarter of the budget; two at least, for the sake of variances."""
+        """n2 such that acting takes at most a quarter of the budget; at least two, which a variance needs."""
         return int(max(2, min(SAMPLES, self.queries.total / (4 * self.steps * self.access.actions))))
 
 
 def _length(config: Config, access: Access, negligible: float) -> int:
-    """Steps of an episode: the horizon, or until a negligible share of the range of returns is left, discounted."""
+    """The horizon, or the steps after which the discounted rest is a negligible share of the range of returns."""
     if access.horizon is not None:
         return access.horizon
     return max(1, math.ceil(math.log(negligible) / math.log(config.discount)))

@@ -1,4 +1,4 @@
-"""What all modes of TensorPlan are told."""
+"""The parameters of TensorPlan in all modes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # it loads the optimiser
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Config(PlannerConfig):
-    """The parameters of TensorPlan, explained there; the modes plan by them."""
+    """The parameters; :class:`tensorplan.TensorPlan` documents them."""
 
     eta: float = 0.0
     discount: float = 1.0
@@ -42,7 +42,7 @@ class Config(PlannerConfig):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def gamma(self, access: Access) -> float:
-        """The discount: the problem's, or the one given here for a problem that has none."""
+        """The discount of the problem, or the one given here if it has none."""
         if self.discount == 1 or access.discount in (1, self.discount):
             return min(self.discount, access.discount)
         raise BadInput(
@@ -51,5 +51,5 @@ class Config(PlannerConfig):
         )
 
     def accuracy(self, access: Access) -> float:
-        """δ, as given or a tenth of the range of returns; refused where every policy is that good."""
+        """δ, as given or a tenth of the range of returns; refused if every policy is that good."""
         return self._accuracy(access, self.gamma(access), self.eta)

@@ -1,9 +1,9 @@
-"""The lower bound of the certified mode: policies, their episodes, and the one that acts.
+"""The lower bound of the certified mode: the evaluation of policies, and the choice of the one that acts.
 
-A policy of θ is frozen before its episodes: at a state in the table it takes argmax_a of the estimated l_a(θ), and
-draws n2 fresh samples per action at others.  A few episodes show where it leads.  The one that seems to earn most has a
-share of the queries, and one whose temporal differences promise to close the gap is evaluated until that is settled;
-a lower bound rests on fresh episodes alone (:mod:`tensorplan.planners.evidence.evaluation`).
+The policy of θ is frozen before its episodes: at a state in the table it takes argmax_a of the estimated l_a(θ), and
+draws n2 fresh samples per action at others.  Each has a pilot run.  The one with the best mean return gets a share of
+the queries, and one whose temporal differences promise to close the gap is evaluated until it does or cannot; a lower
+bound uses fresh episodes only (:mod:`tensorplan.planners.evidence.evaluation`).
 """
 
 from __future__ import annotations
@@ -20,66 +20,66 @@ from tensorplan.planners.evidence.ledger import Ledger
 from tensorplan.planners.tensorplan.measuring import StateTable
 
 PER_SECOND = 500_000
-"""Queries in about a second of playing episodes."""
+"""Queries made in about a second of episodes."""
 
 EVALUATION = 0.1
-"""The share of the queries, and of the time, that goes into episodes of the policy that would act."""
+"""The share of the queries, and of the time, for episodes of the most promising policy."""
 
 
 @dataclass(eq=False)
 class Bounds:
-    """The bracket on v*(s0) while it is closed."""
+    """The bracket on v*(s0) during planning."""
 
     low: float
-    """The least return that the problem declares."""
+    """The least declared return; ``high`` is the largest."""
     high: float
     lower: float
     upper: float
     delta: float
     goal: float
-    """The gap to be reached."""
+    """The gap at which planning ends."""
     rounding: float
 
     @property
     def closed(self) -> bool:
-        """Whether the bounds have met, as far as was asked for."""
+        """Whether the gap is at most the goal."""
         return self.upper - self.lower <= self.goal
 
     @property
     def contradicted(self) -> bool:
-        """Whether the policy earns more than the upper bound: then the features do not realize v*."""
+        """Whether the lower bound exceeds the upper one: then the features do not realize v*."""
         return self.lower > self.upper + self.rounding
 
     @property
     def reported_upper(self) -> float:
-        """What the bracket says: if the features do not realize v*, the range of returns alone."""
+        """The upper end of the bracket; the largest declared return if the features do not realize v*."""
         return self.high if self.contradicted else max(self.upper, self.lower)
 
 
 class Evaluator:
-    """Tries policies out and evaluates them in one episode; ``best`` is the one that acts."""
+    """Pilot runs and evaluations of policies in one episode; ``best`` is the policy that acts."""
 
     def __init__(self, player: EpisodePlayer, table: StateTable, ledger: Ledger, bounds: Bounds) -> None:
         self.player, self.table, self.ledger, self.bounds = player, table, ledger, bounds
         self.queries = player.queries
         self.best = RANDOM
         self.leader: Evaluation | None = None
-        """The evaluation of the most promising policy, which gets its share of the queries."""
+        """The evaluation of the most promising policy, which gets a share of the queries."""
         self.earning: Evaluation | None = None
-        """The evaluation that the lower bound rests on."""
+        """The evaluation that gave the lower bound."""
         self.searched = 0.0
-        """Seconds of searching, about, of which episodes get a share; counted, so that a seed repeats a run."""
+        """Approximate seconds of search, counted in nodes rather than timed, so that runs are reproducible."""
         self.modelled = 0
-        """Queries spent when the policy of experience was last tried."""
+        """Queries spent when the greedy policy of the experience was last tried."""
 
     @property
     def spread(self) -> float:
-        """The standard deviation of the returns that the lower bound rests on."""
+        """The standard deviation of the returns that gave the lower bound."""
         visits = Visits() if self.earning is None else self.earning.visits
         return visits.error * math.sqrt(len(visits.returns)) if visits.returns else self.bounds.high - self.bounds.low
 
     def freeze(self, theta: Array, samples: int) -> Candidate:
-        """The policy of θ, with the table as it is now, for states that have so many samples."""
+        """The policy of θ with the current table, restricted to states with at least ``samples`` samples."""
         known = {key: e for key, e in self.table.estimates.items() if e.moments.n >= samples}
         deltas = np.array([e.moments.deltas(e.phi) for e in known.values()])
         best = np.argmax(deltas @ theta, axis=1).tolist() if known else []
@@ -87,7 +87,7 @@ class Evaluator:
         return Candidate("theta", lambda node: choices.get(key_of(node)), theta, samples)
 
     def try_out(self, candidate: Candidate) -> Visits:
-        """A few episodes of a policy, which show where it leads."""
+        """A pilot run of a policy."""
         visits = Visits()
         self.player.play(candidate, PILOT, visits)
         self.table.learn(visits)
@@ -100,7 +100,7 @@ class Evaluator:
         return Evaluation(candidate, self.player, *self.ledger.policy(), self.bounds.low)
 
     def grow(self, evaluation: Evaluation, most: float = math.inf) -> None:
-        """More episodes of a policy; it acts if its lower bound is the best."""
+        """More episodes of a policy, which becomes ``best`` if its lower bound is the largest."""
         try:
             evaluation.grow(most)
         finally:
@@ -109,7 +109,7 @@ class Evaluator:
                 self.bounds.lower, self.best, self.earning = evaluation.lower, evaluation.candidate, evaluation
 
     def evaluate(self, candidate: Candidate) -> None:
-        """Episodes of a policy until the gap is closed, the upper bound is refuted, or more are of no use."""
+        """Episodes of a policy until the gap is closed, the upper bound is refuted, or more would not help."""
         evaluation, bounds = self.begin(candidate), self.bounds
         while True:
             self.grow(evaluation)
@@ -120,18 +120,18 @@ class Evaluator:
             self.leader = evaluation
 
     def _suspicious(self, visits: Visits) -> bool:
-        """Whether more seems to be earned than the upper bound allows, by so much that more episodes would prove it."""
+        """Whether the mean return exceeds the upper bound by so much that more episodes would prove it."""
         slack = max(self.bounds.delta / 256, self.bounds.rounding)
         return visits.mean - 3 * visits.error > self.bounds.upper + slack
 
     def _worthwhile(self, visits: Visits) -> bool:
-        """Whether more episodes are likely to close the gap: the mean is well above what is needed."""
+        """Whether more episodes are likely to close the gap, given the mean return."""
         room = self.bounds.goal - (self.bounds.upper - visits.mean)
         enough = self.bounds.delta / 8
         return room + 2 * visits.error > 0 and (len(visits.returns) < 2 * PILOT or room + visits.error > enough)
 
     def keep_share(self) -> None:
-        """See to it that the policy that would act has its share of the queries, and of the time."""
+        """Run episodes of the most promising policy until it has its share of the queries, and of the time."""
         experience = self.queries.experience
         if self.queries.spent >= 2 * self.modelled and experience.size:
             self.modelled = self.queries.spent

@@ -1,13 +1,12 @@
-"""TensorPlan where nothing is random: one query per action and state suffices.
+"""TensorPlan for deterministic problems: one query per action and state suffices.
 
-An optimistic θ is rolled out from s0.  A step is verified by its first consistent action, l_a(θ; s) = 0 up to rounding;
-where no action is consistent all of them have been asked, and T1-T3 of :mod:`tensorplan.planners.tensorplan.sol`
-exclude θ.  A rollout that reaches END collects <φ(s0), θ>, which is at least v*(s0): its path is optimal, and it is
-replayed.
+An optimistic θ is rolled out from s0.  A step takes the first consistent action found, l_a(θ; s) = 0 up to rounding; if
+no action is consistent all of them have been queried, and T1-T3 of :mod:`tensorplan.planners.tensorplan.sol` exclude θ.
+A rollout that reaches END earns <φ(s0), θ>, which is at least v*(s0): its path is optimal, and it is replayed.
 
-Every optimistic step gives an upper bound on v*(s0), every rollout a lower one.  Before a bracket that has closed is
-called certified, a share of the queries tries what was not asked (:mod:`tensorplan.planners.evidence.challenge`), which
-must agree with some θ as well, and some answers along the path are asked again, since the determinism is only declared.
+Every optimistic step gives an upper bound on v*(s0), every rollout a lower one.  Before a closed bracket is called
+certified, a share of the queries explores (:mod:`tensorplan.planners.evidence.challenge`), and their answers must agree
+with some θ as well; and some steps of the path are queried again, since determinism is only declared.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ from tensorplan.planners.tensorplan.transcript import exact_proof
 from tensorplan.problems.simulate import believable
 
 FORGIVEN = 1e-9
-"""An η, relative to 1 + B, that is taken for rounding as well where Sol would be empty without it."""
+"""An η, relative to 1 + B, that counts as rounding if Sol is empty without it."""
 
 CLOSED = 1e-6
 """The gap at which the upper and the lower bound have met, relative to 1 + B or to the range of returns, whichever is
 smaller: a large B must not make a large gap look small."""
 
 SECONDS = 30.0
-"""A search that takes longer, about, makes way for a rollout of the best θ that it has found so far."""
+"""About the longest search before a rollout of the best θ found so far."""
 
 DEPTH = 1_000
-"""Steps of an exploring episode where there is no horizon."""
+"""Steps of an exploring episode without a horizon."""
 
 
 class ExactPolicy:
-    """Repeats the best path; behind its end, the most promising action, or a random one after a refutation."""
+    """Repeats the best path; after its end, the most promising action, or a random one after a refutation."""
 
     def __init__(self, planning: ExactPlanning, path: Rollout, certificate: Certificate, trace: Trace | None) -> None:
         self.planning, self.certificate, self.trace = planning, certificate, trace
@@ -64,13 +63,13 @@ class ExactPolicy:
         return self.planning.improvise(node, self.certificate.status)
 
     def observe(self, action: int, reward: float, node: Any) -> None:
-        """What the world did must be what the simulator had answered."""
+        """Raise unless the step agrees with the simulator's outcome."""
         if self.time <= len(self.path):
             self.planning.facts.compare(*self.path[self.time - 1], reward, node)
 
 
 class ExactPlanning(Planning[ExactPolicy]):
-    """The exact mode at work in one episode."""
+    """The exact mode in one episode."""
 
     root: Fact
     watch: Watch
@@ -88,7 +87,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         self.theta = np.zeros(access.dimension + 1)  # [1, θ]
         self.challenged = self.curtailed = self.cut_short = False
         self.unfit = False
-        """Whether a table shows that the features do not realize v*."""
+        """Whether the features do not realize v*, by the problem's table."""
 
     def _begin(self) -> None:
         self.memory.begin()
@@ -99,7 +98,7 @@ class ExactPlanning(Planning[ExactPolicy]):
     # ------------------------------------------------------------------ Init
 
     def _search(self) -> str:
-        """Optimism, rollout, failure, and again, until a rollout collects what optimism promised."""
+        """Alternate optimistic steps and rollouts until a rollout earns the upper bound."""
         while True:
             before = self._progress()
             found = self._optimum()
@@ -130,11 +129,11 @@ class ExactPlanning(Planning[ExactPolicy]):
                 return "limit"
 
     def _progress(self) -> tuple[int, int, float, float]:
-        """What changes while there is something left to do."""
+        """Values of which one changes in every useful iteration."""
         return len(self.sol.rows), len(self.sol.forms), self.upper, self.lower
 
     def _optimum(self) -> Solution | None:
-        """The optimistic step, with a θ; None where it was stopped, or where Sol is empty or too thin for a point."""
+        """The optimistic step, with a θ; None if it was stopped, or if Sol is empty or too thin to find a point."""
         while True:
             limit = self.sol.nodes_in(SECONDS)
             found = self.sol.optimum(limit, self.watch.searching)
@@ -147,19 +146,19 @@ class ExactPlanning(Planning[ExactPolicy]):
                 return found
             if self.cut_short:
                 continue
-            if found.status == "limit":  # digits ran out: any point will do
+            if found.status == "limit":  # out of precision: any point will do
                 found = replace(found, theta=self.sol.point())
                 if found.theta is not None:
                     return found
             self.empty = found.status == "infeasible"
             if self.sol.eta > self.config.eta:
                 return None
-            self.upper = self.high  # bounds without the larger η are not to be relied on
+            self.upper = self.high  # bounds with the smaller η are invalid
             self.sol.eta += FORGIVEN * (1 + self.access.bound)
             self.sol.aim(self.root.phi)
 
     def _roll_out(self) -> Rollout:
-        """A rollout of θ; be it cut short, it is a lower bound."""
+        """A rollout of θ; even cut short, it gives a lower bound."""
         rollout = Rollout()
         try:
             self.facts.roll_out(rollout, self.root, self.theta)
@@ -174,15 +173,15 @@ class ExactPlanning(Planning[ExactPolicy]):
         self.watch.tell(found, self._upper_bound, self.lower, path, failures)
 
     def _close(self, rollout: Rollout) -> None:
-        """A rollout has collected what was promised."""
+        """Record the rollout that closed the gap."""
         self.closing = rollout
         for fact, action in rollout.steps:
             fact.choice = action
 
     def _scrutinise(self, rollout: Rollout) -> bool:
-        """Ask all actions at the step that keeps least of its promise; False if all of them are known everywhere.
+        """Query all actions at the step with the largest violation; False if all of them are known at all steps.
 
-        A rollout may end below the bound by more than the tolerance where many small errors add up.
+        Many small errors may add up to a rollout that ends below the bound by more than the tolerance.
         """
         doubtful = [fact for fact, _ in rollout.steps if fact.unasked]
         if not doubtful:
@@ -195,7 +194,7 @@ class ExactPlanning(Planning[ExactPolicy]):
     # ------------------------------------------------------------------ bounds
 
     def _keep(self, rollout: Rollout) -> None:
-        """The lower bound that a rollout gives, and its path if that is the best one."""
+        """Keep a rollout if its lower bound is the best so far."""
         low = rollout.total
         if rollout.loop is not None:
             low = self._around(rollout)
@@ -208,7 +207,7 @@ class ExactPlanning(Planning[ExactPolicy]):
             self.best = rollout
 
     def _around(self, rollout: Rollout) -> float:
-        """The return of going round the circle for ever; without a discount that must not be."""
+        """The return of an infinite cycle; refused without a discount."""
         discount, start = self.config.discount, rollout.loop
         assert start is not None
         if discount == 1:
@@ -226,13 +225,13 @@ class ExactPlanning(Planning[ExactPolicy]):
 
     @property
     def scale(self) -> float:
-        """What rounding is relative to: the range of returns, or 1 + B where that is smaller."""
+        """The scale of rounding errors: the range of returns, or 1 + B if that is smaller."""
         return min(1 + self.access.bound, self.high - self.low)
 
     def _tolerance(self, rollout: Rollout, eta: float) -> float:
-        """The gap that a rollout of consistent actions may leave: rounding, η, and what was negligible."""
+        """The gap that a rollout of consistent actions may leave: rounding, η, and a negligible rest."""
         gamma = self.config.discount
-        discounted = len(rollout.steps) if gamma == 1 else 1 / (1 - gamma)  # circles have no end
+        discounted = len(rollout.steps) if gamma == 1 else 1 / (1 - gamma)  # cycles do not end
         rest = 0.0
         if gamma < 1 and self.access.horizon is None:
             rest = self.config.accuracy(self.access) / 8
@@ -240,23 +239,23 @@ class ExactPlanning(Planning[ExactPolicy]):
 
     @property
     def _upper_bound(self) -> float:
-        """What the bracket says: if the features do not realize v*, the range of returns alone."""
+        """The upper end of the bracket; the largest declared return if the features do not realize v*."""
         return self.high if self._refuted_by_return() else max(self.upper, self.lower)
 
     def _refuted_by_return(self) -> bool:
-        """Whether a path earns more than the upper bound, which rests on no feature: then B or η is too small."""
+        """Whether a path earns more than the upper bound, which no feature can excuse: then B or η is too small."""
         return self.lower > self.upper + CLOSED * self.scale
 
     def _record_return(self) -> None:
-        """Let Sol know what the best path earns; if that is above its bound, it is empty from then on."""
+        """Add the return of the best path to Sol, which makes it empty if that exceeds its bound."""
         self.sol.earned(self.root.place, self.root.phi, self.lower - self.facts.rounding)
 
     # ------------------------------------------------------------------ the end
 
     def _challenge(self, hopeless: bool = False) -> bool:
-        """Try what was not asked, once: what it shows must agree with some θ too; whether there was anything new.
+        """Explore, once per start state; whether that changed the bracket or Sol.
 
-        ``hopeless``: features are of no use, and this is the only way to find a good path.
+        ``hopeless``: the features are refuted, and this is the only way to find a good path.
         """
         if self.challenged or self.root in self.memory.challenged:
             return False
@@ -277,11 +276,11 @@ class ExactPlanning(Planning[ExactPolicy]):
         return self._progress() != before
 
     def _observed(self, node: Node, action: int, reward: float, following: Any) -> None:
-        """A step of an exploring episode."""
+        """Learn from a step of an exploring episode."""
         self.facts.learn(self.facts.see(node), action, Outcome(reward, following))
 
     def _finish(self, status: str) -> str:
-        """Use what was kept back, ask some answers again, and say what may be said."""
+        """Challenge the bracket, recheck the path, and return the final status."""
         status = self._judged(status)
         self.queries.kept_back = 0.0
         if status in ("certified", "doubtful", "eta"):
@@ -289,7 +288,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         return status
 
     def _judged(self, status: str) -> str:
-        if status == "budget":  # a path may lack a few answers only: half of what was kept back is for that
+        if status == "budget":  # a path may lack a few queries only: half of the reserve is for them
             self.queries.kept_back /= 2
             status = self._ended(self._search)
         if status in ("budget", "refuted", "limit"):
@@ -297,7 +296,7 @@ class ExactPlanning(Planning[ExactPolicy]):
             status = "interrupted" if after == "interrupted" else status
         if self._refuted_by_return():
             self._record_return()
-            self.sol.optimum(self.sol.nodes_in(SECONDS))  # which finds it empty: the proof
+            self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
             return "refuted"
         if status != "closed":
             return status
@@ -311,7 +310,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         return status
 
     def _verdict(self) -> str:
-        """What a closed gap may be called."""
+        """The status of a closed gap."""
         if inconclusive(self.access, self.experience):
             return "doubtful"
         self.unfit = unfit_by_table(self.access, self.config.eta)
@@ -321,16 +320,16 @@ class ExactPlanning(Planning[ExactPolicy]):
         if gap <= self._tolerance(self.closing, 0.0):
             return "certified"
         if gap > self._tolerance(self.closing, self.config.eta):
-            return "limit"  # only a larger η than was asked for has closed it
+            return "limit"  # it has closed only with a larger η than was given
         bounded = math.isfinite(self.high - self.low) or self.config.delta is not None
         return "certified" if bounded and gap <= self.config.accuracy(self.access) else "eta"
 
     def _recheck(self) -> str:
-        """Ask some of the answers along the path again; one that has changed is an error."""
+        """Query some steps of the path again, and raise if one has changed."""
         steps = self.best.steps
         again = to_recheck(self.access, len(steps), self.config.recheck, self.rng)
         for count, (i, times) in enumerate(again):
-            if steps[i][0].node is None:  # only an earlier episode was here: walk as many steps as are left to check
+            if steps[i][0].node is None:  # reached by an earlier episode only: check one of the first steps instead
                 self.facts.walk(steps[: count + 1])
                 continue
             for _ in range(times):
@@ -338,7 +337,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         return "closed"
 
     def _bracket(self, status: str) -> Certificate:
-        """The bracket as it stands."""
+        """The current bracket."""
         contradicted = status == "refuted" or self._refuted_by_return()
         upper = self.high if contradicted else self._upper_bound
         explained = self._tolerance(self.closing, self.config.eta) - self._tolerance(self.closing, 0.0)
@@ -353,7 +352,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         )
 
     def _certificate(self, status: str) -> Certificate:
-        """The bracket with its proof, unless a return or a table contradicts Sol, and not its own rows."""
+        """The bracket with its proof; without one if a return or a table contradicts Sol, rather than its own rows."""
         certificate = self._bracket(status)
         if self.unfit or (self._refuted_by_return() and status != "refuted"):
             return certificate
@@ -373,7 +372,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         return refutation(self.sol, self.access.problem_name, self.config.eta, "for certain", policy)
 
     def improvise(self, node: Node, status: str) -> int:
-        """An action where no path leads: the most promising one, or a random one where nothing is promising."""
+        """An action off the path: the most promising one, or a random one after a refutation."""
         if status in ("refuted", "doubtful"):
             return int(self.rng.integers(self.access.actions))
         fact, here = self.facts.see(node), Rollout()

@@ -1,7 +1,7 @@
-"""States where nothing is random: what is known of them, asking for what is not, and paths through them.
+"""The states of a deterministic problem: what is known of them, queries for the rest, and paths through them.
 
 One query per action and state suffices.  Each answer is a row of Sol (T1), each new state another (T2), and a state
-all of whose actions were asked about is a disjunction (T3): see :mod:`tensorplan.planners.tensorplan.sol`.
+all of whose actions were queried is a disjunction (T3): see :mod:`tensorplan.planners.tensorplan.sol`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONSISTENT = 1e-8
 
 
 class Fact:
-    """What is known of one state: its features, and per action the answer and Δ_a, once asked."""
+    """What is known of one state: its features, and the answer and Δ_a of each queried action."""
 
     __slots__ = ("answers", "choice", "deltas", "node", "phi", "place", "unasked")
 
@@ -32,20 +32,20 @@ class Fact:
         self.place = place
         self.phi = phi
         self.node: Node | None = None
-        """Where to ask, in this episode; None when only an earlier episode was here."""
+        """The node to query in this episode; None if only an earlier episode was here."""
         self.answers: list[tuple[float, Fact | None] | None] = [None] * actions
         """Reward and next fact, which is None at END."""
         self.deltas = np.full((actions, len(phi) + 1), np.nan)
         self.unasked = actions
         self.choice: int | None = None
-        """What a path that was proved optimal does here; preferred, since other actions may only seem as good."""
+        """The action of a path proved optimal; preferred, since others may only appear as good."""
 
     def best(self, theta: Array) -> int | None:
-        """The asked action with the largest l_a(θ)."""
+        """The queried action with the largest l_a(θ)."""
         return None if self.unasked == len(self.answers) else int(np.nanargmax(self.deltas @ theta))
 
     def violation(self, theta: Array) -> float:
-        """-max_a l_a(θ), over the actions that were asked about."""
+        """-max_a l_a(θ), over the queried actions."""
         return float(-np.nanmax(self.deltas @ theta))
 
 
@@ -61,10 +61,10 @@ class Rollout:
         self.failed = False
         """Whether ``last`` has no consistent action."""
         self.loop: int | None = None
-        """The step that the path comes back to, for ever (discounted problems)."""
+        """The step at which the path enters a cycle (discounted problems)."""
 
     def take(self, fact: Fact, action: int, discount: float) -> None:
-        """One more step, whose answer is known."""
+        """Append a step whose answer is known."""
         answer = fact.answers[action]
         assert answer is not None
         self.steps.append((fact, action))
@@ -74,7 +74,7 @@ class Rollout:
 
 
 class ExactMemory:
-    """All facts, and the Sol that they make."""
+    """All facts, and the Sol that they define."""
 
     def __init__(self, config: Config, access: Access) -> None:
         self.actions = access.actions
@@ -82,12 +82,12 @@ class ExactMemory:
         self.sol = Sol(access.dimension, access.bound, eta=config.eta, discount=config.discount)
         self.experience = Experience(access, config.discount)
         self.challenged: set[Fact] = set()
-        """Start states whose brackets have survived a challenge."""
+        """Start states whose brackets have passed a challenge."""
         self.liked = np.zeros((access.actions + 1, access.actions), dtype=np.int64)
-        """How often an action was consistent, by the action before it; the last row is for first steps."""
+        """How often an action was consistent, by the action before it, (A + 1, A); the last row is for first steps."""
 
     def fact(self, node: Node) -> Fact | None:
-        """What is known of a node's state; states that cannot be hashed are told apart by their nodes."""
+        """The fact of a node's state, if any; states that cannot be hashed are distinguished by their nodes."""
         fact: Fact | None = node.note if node.key is None else self.facts.get((node.stage, node.key))
         if fact is not None:
             fact.node = node
@@ -106,13 +106,13 @@ class ExactMemory:
         return fact
 
     def begin(self) -> None:
-        """A new episode: nodes of the last one cannot be asked any more."""
+        """Start an episode: nodes of the last one cannot be queried any more."""
         for fact in self.facts.values():
             fact.node = None
 
 
 class FactFinder:
-    """Asks in one episode, and rolls out what a parameter calls consistent."""
+    """Queries in one episode, and rollouts of the actions consistent with a parameter."""
 
     def __init__(self, config: Config, access: Access, memory: ExactMemory) -> None:
         self.config, self.access, self.memory, self.sol = config, access, memory, memory.sol
@@ -120,13 +120,13 @@ class FactFinder:
         self.rounding = ROUNDING * (1 + access.bound)
 
     def range(self, stage: int) -> tuple[float, float]:
-        """Of returns from a stage on."""
+        """The range of returns from a stage on."""
         return self.access.return_range(stage, self.config.discount)
 
-    # ------------------------------------------------------------------ asking
+    # ------------------------------------------------------------------ queries
 
     def see(self, node: Node) -> Fact:
-        """The fact of a node; T2 when it is new."""
+        """The fact of a node, with T2 if it is new."""
         fact = self.memory.fact(node)
         if fact is None:
             fact = self.memory.add(node)
@@ -135,17 +135,17 @@ class FactFinder:
         return fact
 
     def ask(self, fact: Fact, action: int, rollout: Rollout) -> None:
-        """One query, unless it was asked before, and what its answer adds to Sol."""
+        """Query an action, unless its answer is known, and add the answer to Sol."""
         if fact.answers[action] is None:
             self.learn(fact, action, self.queries.step(self._node(fact, rollout), action))
 
     def ask_all(self, fact: Fact, rollout: Rollout) -> None:
-        """Every action of a state."""
+        """Query every action of a state."""
         for action in range(self.access.actions):
             self.ask(fact, action, rollout)
 
     def learn(self, fact: Fact, action: int, outcome: Outcome) -> None:
-        """What an answer adds to Sol; one that is known must be the same."""
+        """Add an answer to Sol; raise if it differs from a known one."""
         if fact.answers[action] is not None:
             return self.compare(fact, action, outcome.reward, outcome.next)
         following = None if outcome.next is END else self.see(outcome.next)
@@ -158,7 +158,7 @@ class FactFinder:
             self.sol.disjunction(fact.place, fact.deltas, self.rounding, fact)
 
     def compare(self, fact: Fact, action: int, reward: float, node: Any) -> None:
-        """Raise where an answer is not the one that was given before."""
+        """Raise if an answer differs from the known one."""
         answer = fact.answers[action]
         assert answer is not None
         before, following = answer
@@ -167,19 +167,19 @@ class FactFinder:
         refuse_unless_same(fact.place, action, (before, known), (reward, node), same)
 
     def walk(self, steps: list[tuple[Fact, int]]) -> None:
-        """Ask again for the last of some steps, to which only an earlier episode has been; the way there is asked."""
+        """Query the last of some steps again, and the steps that lead there from a node of this episode."""
         fact, action = steps[-1]
         self.learn(fact, action, self.queries.step(self._node(fact, Rollout(steps[:-1])), action))
 
     def check(self, fact: Fact, action: int) -> None:
-        """Ask an answer again, past any cache."""
+        """Query a known answer again, bypassing any cache."""
         assert fact.node is not None
         self.queries.charge(1)
         outcome = self.access.recheck(fact.node, action)
         self.compare(fact, action, outcome.reward, outcome.next)
 
     def _same(self, fact: Fact, node: Node) -> bool:
-        """Whether a node is of a fact's state; by its features, where states cannot be hashed."""
+        """Whether a node is of a fact's state; by its features if states cannot be hashed."""
         if node.key is not None:
             return self.memory.fact(node) is fact
         if node.note is None:
@@ -188,7 +188,7 @@ class FactFinder:
         return bool(np.array_equal(fact.phi, node.phi_v))
 
     def _node(self, fact: Fact, rollout: Rollout) -> Node:
-        """Where to ask about the fact that a rollout has come to: a state known from earlier is reached by queries."""
+        """The node of the fact at the end of a rollout; a state known from an earlier episode is reached by queries."""
         if fact.node is None:
             start = max(i for i, (passed, _) in enumerate(rollout.steps) if passed.node is not None)
             for passed, action in rollout.steps[start:]:
@@ -200,7 +200,7 @@ class FactFinder:
     # ------------------------------------------------------------------ paths
 
     def roll_out(self, rollout: Rollout, root: Fact, theta: Array) -> None:
-        """Consistent actions from s0 on: to END, to a failure, around a circle, or until what is left is negligible."""
+        """Consistent actions from s0: to END, a failure, a cycle, or until the discounted rest is negligible."""
         seen: dict[Fact, int] = {}
         rollout.last, before = root, -1
         while (fact := rollout.last) is not None and not self._negligible(rollout.weight):
@@ -218,10 +218,10 @@ class FactFinder:
             before = action
 
     def first_consistent(self, fact: Fact, theta: Array, before: int, rollout: Rollout) -> int | None:
-        """An action with l_a(θ) >= 0 up to rounding, asking as few as it takes; None if there is none."""
+        """An action with l_a(θ) >= 0 up to rounding, with as few queries as possible; None if there is none."""
         if self.config.ask == "all":
             self.ask_all(fact, rollout)
-        least = -(CONSISTENT * (1 + self.access.bound) + self.sol.step * self.sol.eta)  # rounding, and what η explains
+        least = -(CONSISTENT * (1 + self.access.bound) + self.sol.step * self.sol.eta)  # rounding and η
         for action in (fact.choice, fact.best(theta)):
             if action is not None and fact.deltas[action] @ theta >= least:
                 return action
@@ -233,7 +233,7 @@ class FactFinder:
         return None
 
     def follow(self, choices: Callable[[Node], int | None], rollout: Rollout, root: Fact, steps: int) -> None:
-        """A path of given choices; what was seen at another stage costs nothing to ask again."""
+        """A path of given choices."""
         rollout.last = root
         while (fact := rollout.last) is not None and len(rollout.steps) < steps:
             action = choices(self._node(fact, rollout))
@@ -243,11 +243,11 @@ class FactFinder:
             rollout.take(fact, action, self.config.discount)
 
     def _guesses(self, before: int) -> list[int]:
-        """All actions, those first that were consistent most often after the action before."""
+        """All actions, ordered by how often they were consistent after the action before."""
         return [int(action) for action in np.argsort(-self.memory.liked[before], kind="stable")]
 
     def _negligible(self, weight: float) -> bool:
-        """Whether all that is left, discounted, is within an eighth of δ."""
+        """Whether the discounted rest of the return is within an eighth of δ."""
         if self.config.discount == 1 or self.access.horizon is not None:
             return False
         low, high = self.range(0)

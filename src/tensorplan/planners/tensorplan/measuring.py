@@ -1,13 +1,13 @@
-"""States measured with chance: from samples to rows of Sol that hold for θ* with a stated confidence.
+"""The measurement of states by samples: rows of Sol that hold for θ* with a stated confidence.
 
 The i-th measurement has a share of the failure probability (:mod:`tensorplan.planners.evidence.ledger`).  Its state and
 its number of samples are fixed before they are drawn, and R + γ <φ(S'), θ*> has a known range, so Hoeffding's bound
-gives a radius for l_a(θ*); where the variance is small, Bernstein's gives a smaller one, with the variance bounded over
-the Sol of before, which contains θ* already.  Only θ* matters: there is no cover over parameters.
+gives a radius for l_a(θ*); if the variance is small, Bernstein's gives a smaller one, with the variance bounded over
+the previous Sol, which contains θ*.  Only θ* matters: no cover over parameters is needed.
 
-Which state to measure.  The gap of a policy is the mean of -l_A(θ; S) over the steps of its episodes, so a visited
-state that is visited often and violates θ by much closes more of it, and the samples that show a violation grow with
-its inverse square: states are measured in the order of (weight of the visits) (violation) / (samples).
+Which state to measure.  The gap of a policy is the mean of -l_A(θ; S) over the steps of its episodes, so a state that
+is visited often with a large violation contributes most to it, and the samples that prove a violation grow with its
+inverse square: states are measured in the order of (weight of the visits) (violation) / (samples).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from tensorplan.planners.evidence.queries import Queries
 from tensorplan.planners.tensorplan.sol import ROUNDING, Sol, Variance
 
 CHEAP = 2_000
-"""Samples per action below which no variance is looked at."""
+"""Samples per action up to which Hoeffding's bound is used alone."""
 
 SHARPNESS = 2.0
 """A state is measured until its violation is this many radii."""
 
 PATIENCE = 32
-"""A measurement that takes so many times the samples of a finer table waits for that."""
+"""The table is refined first if a measurement takes more than so many times its samples."""
 
 CLOSE_SECOND = 8
-"""A state that scores less than the best one by more than this factor is not measured in the same round."""
+"""States that score less than the best one by more than this factor wait for another round."""
 
 VARIANCE_NODES = 100
-"""Of the branch and bound for each term of a variance."""
+"""Nodes of the branch and bound for each term of a variance."""
 
 
 class Estimate:
@@ -54,10 +54,10 @@ class Estimate:
         self.place = Place.of(node)
         self.phi = node.phi_v
         self.node: Node | None = node
-        """Where to ask, in this episode; None when only an earlier episode was here."""
+        """The node to query in this episode; None if only an earlier episode was here."""
         self.moments = Moments(actions, len(self.phi))
         self.ranged = False
-        """Whether its range of values is in Sol."""
+        """Whether its value range (T2) is in Sol."""
 
     def violation(self, theta: Array) -> float:
         """-max_a of the estimated l_a(θ)."""
@@ -66,50 +66,50 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Radius:
-    """How far an estimate of l_a(θ*) may be off, and why."""
+    """The confidence radius of an estimate of l_a(θ*)."""
 
     value: float
     variance: Variance | None = None
-    """Where Bernstein's bound was used."""
+    """The variance bound, if Bernstein's bound was used."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """One measured state: what the rows of Sol rest on."""
+    """One measured state, the source of rows of Sol."""
 
     number: int
-    """i, which says its share of the failure probability."""
+    """i, which determines its share of the failure probability."""
     place: Place
     phi: Array
     moments: Moments
     radii: tuple[Radius, ...]
-    """For each action."""
+    """By action."""
 
 
 class Choice(NamedTuple):
-    """A state that may be measured."""
+    """A candidate state for a measurement."""
 
     score: float
-    """What it says against θ for its price."""
+    """Weighted violation per sample."""
     price: float
-    """Samples of each action that it would take."""
+    """Samples per action that the measurement would take."""
     estimate: Estimate
 
 
 class StateTable:
-    """All states that were met in a session, what was sampled there, and the Sol that measurements make."""
+    """All states visited in a session, the samples drawn there, and the Sol that measurements define."""
 
     def __init__(self, sol: Sol, experience: Experience) -> None:
         self.sol, self.experience = sol, experience
         self.estimates: dict[Any, Estimate] = {}
 
     def begin(self) -> None:
-        """A new episode: nodes of the last one cannot be asked any more."""
+        """Start an episode: nodes of the last one cannot be queried any more."""
         for estimate in self.estimates.values():
             estimate.node = None
 
     def at(self, node: Node, key: Any = None) -> Estimate:
-        """What is known of a node's state, new if it was not there."""
+        """The estimate of a node's state, created if it is new."""
         key = key_of(node) if key is None else key
         estimate = self.estimates.get(key)
         if estimate is None:
@@ -119,7 +119,7 @@ class StateTable:
         return estimate
 
     def learn(self, visits: Visits) -> None:
-        """What episodes met, and sampled, joins the table."""
+        """Add the states and samples of episodes to the table."""
         for key, node in visits.nodes.items():
             self.at(node, key)
         for key, moments in visits.fresh:
@@ -127,19 +127,19 @@ class StateTable:
         visits.fresh.clear()
 
     def visited(self, visits: Visits) -> list[tuple[Estimate, float]]:
-        """The states of episodes that have samples, with the weights of their visits."""
+        """The visited states that have samples, with the weights of their visits."""
         known = [(self.estimates[key], weight) for key, weight in visits.weights.items()]
         return [(estimate, weight) for estimate, weight in known if estimate.moments.n]
 
     def promised_gap(self, theta: Array, visits: Visits) -> float:
-        """The gap that the estimated temporal differences at the visited states add up to."""
+        """The gap of a policy by the estimated temporal differences at its visited states."""
         return math.fsum(w * e.violation(theta) for e, w in self.visited(visits)) / len(visits.returns)
 
 
 class Surveyor:
     """Measures states in one episode.
 
-    ``least``: a violation that does not matter.  ``samples``: n2, for each action at a state that is to be looked up.
+    ``least``: a negligible violation.  ``samples``: n2, the samples per action that a state needs to be looked up.
     """
 
     def __init__(self, queries: Queries, table: StateTable, ledger: Ledger, least: float, samples: int) -> None:
@@ -149,7 +149,7 @@ class Surveyor:
     # ------------------------------------------------------------------ which states
 
     def rank(self, theta: Array, visits: Visits) -> list[Choice]:
-        """Visited states that say something against θ, those first that say most for their price."""
+        """Visited states with a violation of θ, in decreasing order of score."""
         choices = []
         for estimate, weight in self.table.visited(visits):
             size = estimate.violation(theta) - self.excused
@@ -159,10 +159,10 @@ class Surveyor:
         return sorted(choices, key=lambda choice: -choice.score)
 
     def measure_best(self, choices: Sequence[Choice], theta: Array, visits: Visits) -> list[Estimate]:
-        """Measure the first of the states; those that exclude θ.
+        """Measure the first of the states, and return those that exclude θ.
 
-        Where nothing says anything against θ, or only what is expensive to prove, the table is too coarse to act well,
-        or to see why θ is wrong (the largest of noisy l_a is too large): it is made finer instead.
+        If no state violates θ, or only at a price far above that of a finer table, the table is too coarse to act well
+        or to see why θ is wrong (the maximum of noisy l_a is biased upwards): it is refined instead.
         """
         finer = sum(max(0, 2 * self.samples - estimate.moments.n) for estimate, _ in self.table.visited(visits))
         if not choices or choices[0].price > PATIENCE * finer > 0:
@@ -175,23 +175,23 @@ class Surveyor:
         return [estimate for estimate in few if self.excludes(estimate, theta)]
 
     def _price(self, estimate: Estimate, size: float) -> float:
-        """Samples that would show a violation at a state, by Hoeffding's bound."""
+        """Samples per action that would prove a violation at a state, by Hoeffding's bound."""
         return self._enough(estimate, size / SHARPNESS, self.ledger.next_measurement(self.access.actions))
 
     def _sharpen(self, estimate: Estimate) -> None:
-        """Samples for the table; no row rests on them."""
+        """Draw samples for the table; rows of Sol do not use them."""
         if estimate.moments.n < self.samples:
             estimate.moments.add(self.sample(estimate, self.samples - estimate.moments.n))
 
-    # ------------------------------------------------------------------ measuring one
+    # ------------------------------------------------------------------ one state
 
     @property
     def excused(self) -> float:
-        """A violation that η may explain, so that T1-T3 allow it."""
+        """The violation (1 + γ) η that T1-T3 allow."""
         return self.sol.step * self.sol.eta
 
     def range(self, stage: int) -> tuple[float, float]:
-        """Of returns from a stage on."""
+        """The range of returns from a stage on."""
         return self.access.return_range(stage, self.queries.discount)
 
     def add_range(self, estimate: Estimate) -> None:
@@ -206,7 +206,7 @@ class Surveyor:
         return self.queries.moments(estimate.node, n)
 
     def excludes(self, estimate: Estimate, theta: Array) -> bool:
-        """Measure a state until T1-T3 exclude θ there; False if the violation turns out to be negligible."""
+        """Measure a state until T1-T3 exclude θ; False if the violation proves negligible."""
         sharpness = SHARPNESS
         while True:
             number, alpha = self.ledger.measurement(self.access.actions)
@@ -234,13 +234,13 @@ class Surveyor:
         return bool(np.all(deltas @ theta < -allowed))
 
     def width(self, stage: int) -> float:
-        """The length of the range of R + γ <φ(S'), θ*>, where it is random: R + γ v*(S') is an expected return, too."""
+        """The length of the range of R + γ <φ(S'), θ*> at a stage, 0 if it is not random."""
         return td_width(self.access, self.queries.discount, self.sol.eta, stage)
 
     def _plan_samples(self, estimate: Estimate, theta: Array, sharpness: float, alpha: float) -> int | None:
-        """How many samples it takes to see the violation, None if there is none to speak of.
+        """Samples per action that prove the violation, None if it is negligible.
 
-        Samples that are drawn to find out join the table; no row rests on them.
+        Samples drawn to estimate it join the table; rows of Sol do not use them.
         """
         moments, width = estimate.moments, self.width(estimate.place.stage)
         while True:
@@ -267,7 +267,7 @@ class Surveyor:
         return high
 
     def _enough(self, estimate: Estimate, radius: float, alpha: float) -> int:
-        """Samples with which Hoeffding's radius is that small."""
+        """Samples with which Hoeffding's radius is at most ``radius``."""
         return max(1, math.ceil(self.width(estimate.place.stage) ** 2 * math.log(2 / alpha) / (2 * radius**2)))
 
     def _radius(self, moments: Moments, action: int, width: float, alpha: float) -> Radius:
@@ -282,7 +282,7 @@ class Surveyor:
 
 
 def td_width(access: Access, discount: float, eta: float, stage: int) -> float:
-    """The length of the range of R + γ <φ(S'), θ*> at a stage."""
+    """The length of the range of R + γ <φ(S'), θ*>; at most that of returns, since R + γ v*(S') is an expected one."""
     width = 0.0
     if not (access.deterministic_rewards and access.deterministic_transitions):  # R may depend on S'
         width += access.reward_range[1] - access.reward_range[0]

@@ -1,17 +1,17 @@
 """TensorPlan (Weisz, Szepesvári and György 2022): act near-optimally where v*(s) = <φ(s), θ*>, with local access.
 
-Its idea, in all modes: choose an optimistic θ among those that everything measured so far allows; roll out the
-actions that are consistent with it; where none is, measure the state, which excludes θ; repeat until a rollout is
-clean.  The number of queries does not depend on the number of states.
+The idea, in all modes: take the optimistic θ among those consistent with all measurements; roll out the actions that
+are consistent with it; at a state without one, measure, which excludes θ; repeat until a rollout has no such state.
+The number of queries does not depend on the number of states.
 
-* ``exact`` (:mod:`tensorplan.planners.tensorplan.exact`): nothing is random; an optimal path, with a proof.
+* ``exact`` (:mod:`tensorplan.planners.tensorplan.exact`): deterministic problems; an optimal path, with a proof.
 * ``certified`` (:mod:`tensorplan.planners.tensorplan.certified`): random problems; a bracket on v*(s0) that shrinks
   until it is within δ/2.
 * ``paper`` (:mod:`tensorplan.planners.printed.printed`): the pseudocode with its constants, or with others; a planner
   of its own, :class:`PaperTensorPlan`.
 * ``auto``: ``exact`` where the problem is declared deterministic, else ``certified``.
 
-Realizability is needed at the states that can be reached from the start only: no other state is ever looked at.
+Realizability is needed only at the states that can be reached from the start: no other state is ever visited.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ M = TypeVar("M")
 
 
 class _MadeByMode:
-    """Makes the planner of mode ``paper`` where that is asked for, as ``pathlib.Path`` makes that of the system."""
+    """Makes ``mode="paper"`` construct the planner of that mode, as ``pathlib.Path`` constructs that of the system."""
 
     paper: ClassVar[type[Any]]
 
@@ -51,17 +51,15 @@ class _MadeByMode:
 class TensorPlan(_MadeByMode, Config):
     """TensorPlan, δ-sound: E[return] >= v*(s0) - δ.
 
-    ``delta``: the loss that is allowed; None takes a tenth of the range of returns.  Exact mode loses nothing and
-    does not use it, but for discounted problems.  ``eta``: by how much features may miss v*, in sup norm; the loss
-    may then grow by η (1 + (1 + γ) Σ_t γ^t), and the certificate shows by how much it does.  ``budget``: queries of
-    an episode; when they are spent, the best policy so far acts.  ``discount``: γ, where the features realize a
-    discounted value and the problem does not say so.
-    ``recheck``: in exact mode, the share of the answers along the final path that are asked again before anything is
-    called certified, since the determinism is only declared; 1 asks all of them.
-    ``ask``: in exact mode, ``"lazy"`` asks for one action at a time until one is consistent, ``"all"`` for all of
-    them.  ``trace``: record every iteration.  ``callback``: hears of every iteration, and stops the planning by a
-    true answer.  ``n1``, ``n2``, ``n3``, ``c``, ``zeta`` are for mode ``paper``, which makes a
-    :class:`PaperTensorPlan`.
+    ``delta``: the allowed loss; None takes a tenth of the range of returns.  Exact mode loses nothing and uses it for
+    discounted problems only.  ``eta``: the misspecification of v* by the features, in sup norm; the loss may then grow
+    by η (1 + (1 + γ) Σ_t γ^t), and the certificate shows how much it does.  ``budget``: queries per episode; once they
+    are spent, the best policy so far acts.  ``discount``: γ, if the features realize a discounted value and the problem
+    does not declare it.  ``recheck``: in exact mode, the share of the steps of the final path that are queried again
+    before it is called certified, since determinism is only declared; 1 queries all of them.  ``ask``: in exact mode,
+    ``"lazy"`` queries one action at a time until one is consistent, ``"all"`` all of them.  ``trace``: record every
+    iteration.  ``callback``: called with every iteration; a true result stops planning.  ``n1``, ``n2``, ``n3``, ``c``,
+    ``zeta`` are for mode ``paper``, which constructs a :class:`PaperTensorPlan`.
     """
 
     n1: InitVar[int | None] = None
@@ -74,20 +72,20 @@ class TensorPlan(_MadeByMode, Config):
 
     def __post_init__(self, *constants: float | None) -> None:
         super().__post_init__()
-        for name, value in zip(CONSTANTS, constants, strict=False):  # of mode ``paper`` they are fields
+        for name, value in zip(CONSTANTS, constants, strict=False):  # fields in mode ``paper``
             if value is not None:
                 raise BadInput(f"{name} is a constant of mode 'paper', and the mode is {self.mode!r}")
 
     def begin(self, access: Access, rng: np.random.Generator) -> Policy:
-        """Start an episode, knowing nothing."""
+        """Start an episode without a memory."""
         return self.session().begin(access, rng)
 
     def session(self) -> TensorPlanSession:
-        """A planner that keeps what it measures for later episodes of the same problem, wherever they start."""
+        """A planner that keeps its measurements for later episodes of the same problem, from any start state."""
         return TensorPlanSession(self)
 
     def fit(self, access: Access) -> str:
-        """The mode for a problem; refused, before any query, where the problem does not fit."""
+        """The mode for a problem; refuses one that does not fit, before any query."""
         name = f"problem {access.problem_name!r}"
         if not access.has_phi_v:
             raise Refused(f"{name} has no phi_v, which TensorPlan needs; TensorPlanQ plans with phi_q")
@@ -120,7 +118,7 @@ TensorPlan.paper = PaperTensorPlan
 
 
 class TensorPlanSession:
-    """A TensorPlan with a memory, for episodes in one problem; all of its brackets hold at the stated confidence."""
+    """TensorPlan with a memory, for episodes of one problem; all of its brackets hold together at the confidence."""
 
     def __init__(self, config: TensorPlan) -> None:
         self.config = config
@@ -132,12 +130,12 @@ class TensorPlanSession:
         return repr(self.config)
 
     def begin(self, access: Access, rng: np.random.Generator) -> Policy:
-        """Start an episode with what earlier ones have measured; mode ``paper`` starts anew, as printed."""
+        """Start an episode with the measurements of earlier ones; mode ``paper`` keeps none, as printed."""
         self._problem.check(access)
         return self._begin(access, rng, "all start states")
 
     def _begin(self, access: Access, rng: np.random.Generator, about: Hashable) -> Policy:
-        """Plan with the memory of that name; None stands for one that is forgotten."""
+        """Plan with the memory for ``about``; None for a memory that is not kept."""
         from tensorplan.planners.printed.printed import PaperPlanning
         from tensorplan.planners.tensorplan.certified import CertifiedMemory, CertifiedPlanning, failure_probability
         from tensorplan.planners.tensorplan.exact import ExactPlanning

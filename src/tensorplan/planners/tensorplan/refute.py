@@ -1,4 +1,4 @@
-"""Why Sol is empty: which states contradict one another, and what would have to be assumed instead."""
+"""Why Sol is empty: the states that contradict one another, and the η or B that would resolve it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan.sol import Sol
 
 NODES = 100_000
-"""Of the branch and bound, for one program."""
+"""Nodes of the branch and bound for one program."""
 
 CLOSE = 1.01
-"""The ratio at which a bisection stops."""
+"""The ratio of the bounds at which a bisection stops."""
 
 SHOWN = 4
-"""Places that are named in a message."""
+"""Places named in a message."""
 
 FLOOR = 0.9995
-"""So that rounding to four digits does not make a lower bound larger."""
+"""A factor so that rounding to four digits does not make a lower bound larger."""
 
 LARGEST = 1e6
-"""Balls that are larger than B by more than this are not tried."""
+"""The largest radius tried, relative to B."""
 
 RESOLUTION = 1e-9
-"""How far from a disjunction, relative to the ball, the optimiser counts as satisfying it."""
+"""The tolerance of the optimiser for a disjunction, relative to the radius."""
 
 
 def refutation(sol: Sol, problem: str, eta: float, certainty: str, policy: Policy) -> NotRealizable:
-    """The error for an empty Sol, with all that can be said about it.
+    """The error for an empty Sol, with the places in conflict and the least η and B.
 
-    ``eta`` is the misspecification that was allowed for, rounding aside; ``certainty`` says how sure the refutation is.
+    ``eta`` is the allowed misspecification, without rounding; ``certainty`` is the confidence in words.
     """
     places, smallest, larger = measured(sol), None, None
     try:
@@ -63,21 +63,21 @@ def listed(places: Sequence[Place], most: int = SHOWN) -> str:
 
 
 def at_least(eta: float | None, bound: float | None) -> str:
-    """What is needed at least, which is up to a hundredth less than what was found to be enough."""
+    """The least η or B needed, up to a hundredth less than the one found to be enough."""
     ways = [f"{name}={x / CLOSE * FLOOR:.4g}" for name, x in (("eta", eta), ("B", bound)) if x is not None]
     return f"at least {' or '.join(ways)} is needed" if ways else ""
 
 
 def measured(sol: Sol) -> list[Place]:
-    """All places that Sol speaks of, in the order in which they were measured."""
+    """All places in Sol, in the order in which they were measured."""
     return list(dict.fromkeys([*sol.row_places, *sol.form_places]))
 
 
 def conflict(sol: Sol) -> list[Place]:
-    """Places that cannot all be right, none of which can be left out; in the order in which they were measured."""
+    """A minimal set of places that contradict one another, in the order in which they were measured."""
     places = measured(sol)
     size = max(1, len(places) // 2)
-    while True:  # leave out halves, then quarters, .. of what is still needed
+    while True:  # leave out halves, then quarters, .. of the rest
         start = 0
         while start < len(places) and len(places) > 1:
             rest = places[:start] + places[start + size :]
@@ -91,16 +91,16 @@ def conflict(sol: Sol) -> list[Place]:
 
 
 def smallest_eta(sol: Sol) -> float:
-    """An η for which the set is not empty; a hundredth less, and it is, as far as the optimiser can tell."""
+    """An η for which the set is nonempty, at most a hundredth above the least one that the optimiser can tell."""
     low = sol.eta + RESOLUTION * (1 + sol.radius)
     return _bisect(low, lambda eta: _feasibility(sol, eta=eta))
 
 
 def smallest_bound(sol: Sol, excess: float) -> float | None:
-    """A radius for which the set is not empty; a hundredth less, and it is; None if a huge one does not help.
+    """A radius for which the set is nonempty, at most a hundredth above the least; None if a huge one does not help.
 
-    ``excess`` is what η would have to be larger by: in a ball so large that the optimiser overlooks a tenth of that, a
-    point that it finds says nothing.
+    ``excess`` is by how much η is too small: in a ball so large that the optimiser's tolerance is a tenth of that, a
+    point it finds proves nothing.
     """
     largest = min(LARGEST * sol.radius, excess / (10 * RESOLUTION))
     if largest <= sol.radius or _empty(_feasibility(sol, radius=largest)):
@@ -109,7 +109,7 @@ def smallest_bound(sol: Sol, excess: float) -> float | None:
 
 
 def _bisect(low: float, program: Callable[[float], Program]) -> float:
-    """The least parameter >= low that makes the program feasible, from above."""
+    """The least parameter >= low that makes the program feasible, approximated from above."""
     high = 2 * low
     while _empty(program(high)):
         low, high = high, 2 * high

@@ -1,16 +1,16 @@
-"""Sol: the parameters that everything measured so far allows, and the optimistic one among them.
+"""Sol: the parameters consistent with all measurements, and the optimistic one among them.
 
 For a measured state s write l_a(θ; s) = E R + <γ E φ(S') - φ(s), θ> = <Δ_a, [1, θ]> for the temporal difference of
 action a (γ = 1 unless discounted).  Bellman's optimality equation says of θ*
 
-    T1   l_a(θ; s) <= ρ                for every a that was asked,
+    T1   l_a(θ; s) <= ρ                for every a that was queried,
     T2   low <= <φ(s), θ> <= high      for every state that was seen: the range of returns,
-    T3   l_a(θ; s) >= -ρ               for some a, where every a was asked,
+    T3   l_a(θ; s) >= -ρ               for some a, once every a was queried,
 
-with ρ the radius of the estimates.  The set of Eq. (sol-def) of Weisz et al. (2022) asks for a product form of T3 at
-the states where a test failed, and for nothing else.  This one is smaller and contains θ* as well, so every argument
-about optimism and termination stays valid.  With features that miss v* by up to η in sup norm, some θ within η of v*
-satisfies T1 and T3 with ρ + (1 + γ) η, and T2 with η to spare at both ends.
+with ρ the radius of the estimates.  The set of Eq. (sol-def) of Weisz et al. (2022) has only a product form of T3, at
+the states where a test failed.  This one is smaller and contains θ* as well, so every argument about optimism and
+termination stays valid.  With a misspecification of η in sup norm, some θ satisfies T1 and T3 with ρ + (1 + γ) η, and
+T2 with an extra η at both ends.
 """
 
 from __future__ import annotations
@@ -26,31 +26,30 @@ from tensorplan.optimism import Program, Search, Solution
 from tensorplan.planners.evidence.place import Place
 
 ROUNDING = 1e-12
-"""What T1-T3 are widened by, relative to 1 + B, since features and rewards are floats."""
+"""How much T1-T3 are widened, relative to 1 + B, since features and rewards are floats."""
 
 MARGIN = 1e-6
-"""What a variance is rounded up by, relative to itself, so that another order of its sums proves it too."""
+"""How much a variance is rounded up, relatively, so that the checker's order of summation confirms it too."""
 
 CHUNK = 20_000
-"""Nodes after which a long search says how far it is, at most."""
+"""The most nodes between two progress reports of a long search."""
 
 WORK = 4e9
-"""Multiplications in about a second of searching: work is counted, not timed, so that seeds repeat runs."""
+"""Multiplications in about a second of search: work is counted, not timed, so that runs are reproducible."""
 
 
 class Source(NamedTuple):
-    """Where a row or a disjunction comes from, for proofs."""
+    """The origin of a row or a disjunction, for proofs."""
 
     kind: str
-    """``"bellman"`` (T1), ``"low"`` or ``"high"`` (T2), ``"choice"`` (T3), or ``"return"`` (v*(s0) is at least what a
-    policy was shown to earn)."""
+    """``"bellman"`` (T1), ``"low"`` or ``"high"`` (T2), ``"choice"`` (T3), ``"return"`` (a lower bound on v*(s0))."""
     about: Any = None
-    """What the planner knows of the state."""
+    """The planner's record of the state."""
     action: int = -1
 
 
 class Reach(NamedTuple):
-    """How far <u_k, θ> goes up and down over Sol, as the search has proved it."""
+    """Proved bounds on <u_k, θ> and <-u_k, θ> over Sol."""
 
     k: int
     up: Solution
@@ -58,7 +57,7 @@ class Reach(NamedTuple):
 
 
 class Variance(NamedTuple):
-    """An upper bound on a variance at θ*, and how it was found."""
+    """An upper bound on a variance at θ*, and its derivation."""
 
     bound: float
     weights: Array
@@ -68,11 +67,11 @@ class Variance(NamedTuple):
     reaches: list[Reach]
     """For some k; the others are bounded over the ball."""
     size: tuple[int, int]
-    """Rows and disjunctions that Sol had."""
+    """The numbers of rows and disjunctions in Sol."""
 
 
 class Sol:
-    """The set.  It only shrinks, and what it is made of holds for θ* wherever an episode starts."""
+    """The set.  It only shrinks, and its constraints hold for θ* whatever the start state."""
 
     def __init__(
         self, dimension: int, radius: float, *, eta: float = 0.0, discount: float = 1.0, product: bool = False
@@ -80,7 +79,7 @@ class Sol:
         self.dimension = dimension
         self.radius = radius
         self.eta = eta
-        self.step = 1.0 + discount  # how many η a temporal difference can be off
+        self.step = 1.0 + discount  # the error of a temporal difference, in units of η
         self.product = product
         self.rows: list[Array] = []
         self.rhs: list[float] = []
@@ -99,18 +98,18 @@ class Sol:
         self._row(place, delta[1:], rho - float(delta[0]), self.step, Source("bellman", about, action))
 
     def values(self, place: Place, phi: Array, low: float, high: float, about: Any = None) -> None:
-        """T2; an infinite end says nothing."""
+        """T2; infinite ends are left out."""
         if high < np.inf:
             self._row(place, phi, high, 1.0, Source("high", about))
         if low > -np.inf:
             self._row(place, -phi, -low, 1.0, Source("low", about))
 
     def earned(self, place: Place, phi: Array, total: float) -> None:
-        """v*(s0) is at least what a policy was shown to earn."""
+        """v*(s0) >= total, the proved return of a policy."""
         self._row(place, -phi, -total, 1.0, Source("return", total))
 
     def disjunction(self, place: Place, deltas: Array, tol: float, about: Any = None) -> None:
-        """T3, from all Δ_a, (A, d+1): some |l_a| <= tol; of a product Sol, |Π_a l_a| <= tol."""
+        """T3, from all Δ_a, (A, d+1): some |l_a| <= tol, or |Π_a l_a| <= tol in the product form."""
         self.forms.append(np.array(deltas))
         self.tol.append(tol)
         self.form_places.append(place)
@@ -122,15 +121,15 @@ class Sol:
         self._given = len(self.rows), len(self.forms)
 
     def nodes_in(self, seconds: float) -> int:
-        """Nodes of the branch and bound that take about so many seconds, one at least."""
+        """Nodes of the branch and bound in about so many seconds, at least one."""
         per_node = self.dimension * (100 * self.dimension + 10 * len(self.rows))
         return max(1, int(seconds * WORK / per_node))
 
     def optimum(self, node_limit: int | None = None, report: Callable[[Solution], bool] | None = None) -> Solution:
-        """The optimistic parameter and the upper bound; the status is ``"infeasible"`` when Sol is empty.
+        """The optimistic parameter and the upper bound; the status is ``"infeasible"`` if Sol is empty.
 
-        ``report`` hears of a long search about once a second, and ends it by a true answer, as does a limit of nodes:
-        the bound is valid wherever it stops, and another call goes on from there.
+        ``report`` is called about once a second; a true result ends the search, as does the node limit.  The bound is
+        valid wherever it stops, and another call resumes it.
         """
         search, nodes, began = self._current(), 0, time.perf_counter()
         most = min(CHUNK, self.nodes_in(1.0))
@@ -148,11 +147,11 @@ class Sol:
                 return so_far
 
     def proof(self) -> Solution:
-        """The bound of the last search with its certificate: the tree as it stands."""
+        """The bound of the last search with its certificate, the current tree."""
         return self._current().solve(time_limit=0.0, certificate=True)
 
     def _current(self) -> Search:
-        """The search for the objective, told of all rows and disjunctions."""
+        """The search for the objective, with all rows and disjunctions."""
         assert self._search is not None
         m, n = self._given
         if (m, n) != (len(self.rows), len(self.forms)):
@@ -161,11 +160,11 @@ class Sol:
         return self._search
 
     def point(self) -> Array | None:
-        """Some point of the set, which may be found where the optimistic one is not: that is at the edge."""
+        """Some point of the set; it may be found when the optimistic one, on the boundary, is not."""
         return Search(self.program(np.zeros(self.dimension))).solve().theta
 
     def largest(self, vector: Array, node_limit: int) -> Solution:
-        """An upper bound on <vector, θ> over the set, close to the least one, with its proof."""
+        """A nearly tight upper bound on <vector, θ> over the set, with its proof."""
         return Search(self.program(vector)).solve(node_limit=node_limit, certificate=True)
 
     def variance(self, covariance: Array, node_limit: int) -> Variance:
@@ -183,7 +182,7 @@ class Sol:
             if weights[k] * reach**2 < terms[k]:
                 terms[k] = weights[k] * reach**2
                 reaches.append(Reach(k, *ends))
-        rest = float(np.linalg.norm(covariance - (vectors * weights) @ vectors.T))  # rounding, and what was below zero
+        rest = float(np.linalg.norm(covariance - (vectors * weights) @ vectors.T))  # rounding, and clipped eigenvalues
         bound = (1 + MARGIN) * float(terms.sum()) + 2 * rest * (1 + self.radius) ** 2
         return Variance(bound, weights, vectors, reaches, (len(self.rows), len(self.forms)))
 
@@ -195,7 +194,7 @@ class Sol:
         eta: float | None = None,
         among: Collection[Place] | None = None,
     ) -> Program:
-        """The set as a program; of another radius or η, or of what some places say alone."""
+        """The set as a program, with another radius or η, or restricted to some places."""
         rows = [i for i, p in enumerate(self.row_places) if among is None or p in among]
         forms = [i for i, p in enumerate(self.form_places) if among is None or p in among]
         arrays = self._arrays(self.eta if eta is None else eta, rows, forms)
@@ -210,7 +209,7 @@ class Sol:
         return self.tol[form] + self.eta * self._form_slack(form)
 
     def _form_slack(self, form: int) -> float:
-        """How many η a disjunction can be off; the other factors of a product are at most 1 + 2B each."""
+        """The error of a disjunction in units of η; the other factors of a product are at most 1 + 2B each."""
         return self.step * ((1 + 2 * self.radius) ** (len(self.forms[form]) - 1) if self.product else 1.0)
 
     def _row(self, place: Place, normal: Array, rhs: float, slack: float, source: Source) -> None:

@@ -1,4 +1,4 @@
-"""What TensorPlan did, iteration by iteration, as plain data: enough to draw the run again."""
+"""The iterations of TensorPlan as plain data, complete enough to draw the run."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class Step(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A state at which the optimistic parameter cannot be right, and by how much."""
+    """A state that excludes the optimistic parameter, and its violation."""
 
     stage: int
     state: str
     violation: float
-    """How far the best temporal difference is from zero."""
+    """The distance of the best temporal difference from zero."""
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """One round: an optimistic parameter, what a rollout made of it, and what was learned.
+    """One iteration: the optimistic parameter, its rollout, and the constraints added.
 
-    While a search is long the callback hears of the round before it is over: without path, failures and additions.
+    During a long search the callback also gets the unfinished iteration: without path, failures and constraints.
     """
 
     number: int
@@ -50,13 +50,13 @@ class Iteration:
     queries: int
     """Charged so far in the episode."""
     nodes: int
-    """Of the branch and bound, in this round."""
+    """Nodes of the branch and bound in this iteration."""
     seconds: float
-    """Since the planning began."""
+    """Since planning began."""
     solver_seconds: float
-    """In the branch and bound, in this round."""
+    """In the branch and bound in this iteration."""
     path: tuple[Step, ...] = ()
-    """A rollout of the parameter's policy, up to the failure where there was one."""
+    """A rollout of the parameter's policy, up to the failure if there is one."""
     failures: tuple[Failure, ...] = ()
     rows: tuple[tuple[float, ...], ...] = ()
     """The rows added after it: (g_1, .., g_d, b) for <g, θ> <= b."""
@@ -71,24 +71,24 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Trace:
-    """The run that led to a policy."""
+    """The record of a planning run."""
 
     mode: str
     objective: tuple[float, ...]
     """φ(s0)."""
     radius: float
     rows: tuple[tuple[float, ...], ...]
-    """What was known before the first iteration, in the form of :attr:`Iteration.rows`."""
+    """The rows before the first iteration, in the form of :attr:`Iteration.rows`."""
     disjunctions: tuple[Disjunction, ...]
     iterations: tuple[Iteration, ...]
 
 
 Callback = Callable[[Iteration], Any]
-"""Hears of every iteration; a true answer stops the planning."""
+"""Called with every iteration; a true result stops planning."""
 
 
 class Watch:
-    """Makes the records where somebody wants them: the callback, or the trace."""
+    """Records iterations for the trace and the callback."""
 
     def __init__(self, mode: str, access: Access, sol: Sol, keep: bool, callback: Callback | None) -> None:
         self.mode, self.access, self.sol, self.keep, self.callback = mode, access, sol, keep, callback
@@ -97,12 +97,12 @@ class Watch:
         self.iterations: list[Iteration] = []
         self.upper, self.lower = math.inf, -math.inf
         self.stopped = False
-        """Whether the callback wants to stop."""
+        """Whether the callback has stopped planning."""
         self.known = len(sol.rows), len(sol.forms)
         self.before = (_rows(sol, 0), _disjunctions(sol, 0)) if keep else ((), ())
 
     def searching(self, found: Solution) -> bool:
-        """Tell of a long search inside the next iteration, which may lower the upper bound; whether to stop it."""
+        """Report a long search within the next iteration; whether to stop it."""
         if self.callback is not None:
             record = self._record(self.number + 1, found, min(self.upper, found.bound + self.sol.eta), self.lower)
             self.stopped = bool(self.callback(record))
@@ -147,7 +147,7 @@ class Watch:
         )
 
     def trace(self, objective: Array) -> Trace | None:
-        """What was recorded, where it was asked for."""
+        """The trace, if it was requested."""
         if not self.keep:
             return None
         rows, disjunctions = self.before

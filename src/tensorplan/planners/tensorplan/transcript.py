@@ -1,4 +1,4 @@
-"""What a planning has seen, as the proof of its certificate (:mod:`tensorplan.proofs`)."""
+"""The data of a planning run as the proof of its certificate (:mod:`tensorplan.proofs`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tensorplan.proofs.proof import Proof, plain_tree, written
 
 
 class Transcript:
-    """The states that a proof speaks of, numbered as they come; the first one is the start state."""
+    """The states of a proof, numbered in order of appearance; the first one is the start state."""
 
     def __init__(self, access: Access, sol: Sol, discount: float, root: Place, phi: Array) -> None:
         self.access, self.sol, self.discount = access, sol, discount
@@ -28,7 +28,7 @@ class Transcript:
         self.number(root, phi)
 
     def number(self, place: Place, phi: Array, own: Any = None) -> int:
-        """The number of a state; ``own`` tells it apart where its place does not."""
+        """The number of a state; ``own`` distinguishes states with the same place."""
         key = (place, own)
         if key not in self._numbers:
             self._numbers[key] = len(self.states)
@@ -36,7 +36,7 @@ class Transcript:
         return self._numbers[key]
 
     def proof(self, mode: str, zeta: float, certificate: Certificate, parts: dict[str, Any]) -> Proof:
-        """The proof that these parts make."""
+        """The proof with these parts."""
         tree = self.sol.proof().certificate
         return Proof(
             {
@@ -76,7 +76,7 @@ class Transcript:
 def exact_proof(
     access: Access, sol: Sol, discount: float, root: Fact, best: Rollout, certificate: Certificate
 ) -> Proof:
-    """The proof of an exact planning: every answer that a row rests on, and the path of the lower bound."""
+    """The proof of the exact mode: every answer that a row uses, and the path of the lower bound."""
     transcript = Transcript(access, sol, discount, root.place, root.phi)
     facts, answers = {root: 0}, dict[tuple[Fact, int], int]()
     listed: list[list[Any]] = []
@@ -111,7 +111,7 @@ def exact_proof(
 def certified_proof(
     access: Access, sol: Sol, discount: float, root: Estimate, evaluation: Evaluation | None, certificate: Certificate
 ) -> Proof:
-    """The proof of a certified planning: every measurement that a row rests on, and the returns of the policy."""
+    """The proof of the certified mode: every measurement that a row uses, and the returns of the policy."""
     transcript = Transcript(access, sol, discount, root.place, root.phi)
     numbers: dict[int, int] = {}
     listed: list[dict[str, Any]] = []
@@ -125,16 +125,14 @@ def certified_proof(
     def row(source: Source) -> list[Any]:
         if source.kind == "bellman":
             return ["bellman", measurement(source.about), source.action]
-        return ["return"] if source.kind == "return" else [source.kind, _state(transcript, source.about)]
+        if source.kind == "return":
+            return ["return"]
+        return [source.kind, transcript.number(source.about.place, source.about.phi)]
 
     rows = [row(source) for source in sol.row_sources]
     forms = [measurement(source.about) for source in sol.form_sources]
     parts = {"measurements": listed, "rows": rows, "forms": forms, "returns": _returns(evaluation)}
     return transcript.proof("certified", certificate.failure, certificate, parts)
-
-
-def _state(transcript: Transcript, estimate: Estimate) -> int:
-    return transcript.number(estimate.place, estimate.phi)
 
 
 def _returns(evaluation: Evaluation | None) -> dict[str, Any]:
