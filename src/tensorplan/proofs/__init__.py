@@ -6,7 +6,7 @@ transcript again, with formulas written anew, verifies the tree with :func:`tens
 is proved and under which assumption.  It shares no code with the planners.
 """
 
-from tensorplan.proofs.check import Checked, check
+from tensorplan.proofs.checker import Checked, check
 from tensorplan.proofs.proof import Proof
 
 __all__ = ["Checked", "Proof", "check"]
