@@ -1,6 +1,7 @@
 """What a search works on: one object of arrays, for compiled code.
 
-Each of them is passed by value, array by array, so that the innermost functions take no more than they need.
+Compiled code allocates nothing: all scratch memory is here.  Objects are passed by value, array by array, so the
+innermost functions take only those parts of the state that they need.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Desk(NamedTuple):
     is_hot: Flags
     """Which those are, and whether to stop, (m + 1,).
 
-    That is no array of its own because the desk is passed by value: each of its arrays slows small programs by 3%.
+    That is no array of its own because the desk is passed by value, and each array of it costs time.
     """
 
 
@@ -197,7 +198,7 @@ class Best(NamedTuple):
 
 
 class State(NamedTuple):
-    """All of a search."""
+    """All of a search: the program, the node on the desk, the branchings on trial, the tree and the best point."""
 
     rows: Rows
     disjunctions: Disjunctions
