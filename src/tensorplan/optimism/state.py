@@ -22,7 +22,7 @@ STOP = -1
 """The place in ``Desk.is_hot`` that another thread may set, so that the search leaves off at once."""
 
 NODES, HEAP, SOLVED, DIVE, DIVED, POPS = range(6)
-"""Places in ``Tree.counters``: nodes of the tree, entries of the heap, node problems solved, the node to dive into
+"""Places in ``SearchTree.counters``: nodes of the tree, entries of the heap, node problems solved, the next of a dive
 (or NO_NODE), steps of the dive so far, nodes taken from the heap."""
 
 NO_NODE = -1
@@ -166,7 +166,7 @@ class Repair(NamedTuple):
     high: Floats
 
 
-class Tree(NamedTuple):
+class SearchTree(NamedTuple):
     """All nodes of the tree, one per line, node 0 the root; and the heap of those that are open."""
 
     parent: NDArray[np.int32]
@@ -188,7 +188,7 @@ class Tree(NamedTuple):
     """See ``NODES`` and the names beside it, (6,)."""
 
 
-class Best(NamedTuple):
+class BestPoint(NamedTuple):
     """The best feasible point so far."""
 
     value: Floats
@@ -197,7 +197,7 @@ class Best(NamedTuple):
     """(d,)."""
 
 
-class State(NamedTuple):
+class SearchState(NamedTuple):
     """All of a search: the program, the node on the desk, the branchings on trial, the tree and the best point."""
 
     rows: Rows
@@ -206,8 +206,8 @@ class State(NamedTuple):
     copy: Keep
     trial: Trial
     repair: Repair
-    tree: Tree
-    best: Best
+    tree: SearchTree
+    best: BestPoint
 
 
 def make_desk(d: int, forms: int, rows: int) -> Desk:
@@ -273,9 +273,9 @@ def make_repair(products: int) -> Repair:
     return Repair(form=np.zeros(size, dtype=np.int64), low=np.zeros(size), high=np.zeros(size))
 
 
-def make_tree(capacity: int, d: int) -> Tree:
+def make_tree(capacity: int, d: int) -> SearchTree:
     """Room for that many nodes, each of which may be listed twice in the heap."""
-    return Tree(
+    return SearchTree(
         parent=np.zeros(capacity, dtype=np.int32),
         form=np.zeros(capacity, dtype=np.int32),
         low=np.zeros(capacity),
