@@ -8,7 +8,7 @@ from tensorplan.optimism import Search
 from tensorplan.optimism import search as module
 from tensorplan.optimism.state import Desk
 
-MAKERS = ("make_desk", "make_keep", "make_trial")
+MAKERS = ("make_desk", "make_keep", "make_trial", "make_repair")
 
 
 def programs():

@@ -10,7 +10,7 @@ from tensorplan.optimism.basis import dot
 from tensorplan.optimism.compiled import inlined
 from tensorplan.optimism.points import SATISFIED, violation
 from tensorplan.optimism.relax import EMPTY, Relaxed, relax
-from tensorplan.optimism.state import SOLVED, State, Trial
+from tensorplan.optimism.state import SOLVED, SearchState, Trial
 from tensorplan.optimism.tree import carry, narrow, widen
 
 NO_SLOT = -1
@@ -50,7 +50,7 @@ def plan_slabs(trial: Trial, slot: int, first: int, alternatives: int, width: fl
 
 
 @inlined
-def plan_cut(state: State, slot: int, first: int, tol: float, values: Any, least: Any) -> bool:
+def plan_cut(state: SearchState, slot: int, first: int, tol: float, values: Any, least: Any) -> bool:
     """Branch into a slab |l_a| <= tol / Π_{b != a} m_b that cuts x off, and empty ones; says whether there is one."""
     rows, trial, alternatives = state.rows, state.trial, state.disjunctions.alternatives
     for a in range(alternatives):
@@ -68,7 +68,7 @@ def plan_cut(state: State, slot: int, first: int, tol: float, values: Any, least
 
 
 @inlined
-def widest_factor(state: State, first: int, values: Any, least: Any) -> int:
+def widest_factor(state: SearchState, first: int, values: Any, least: Any) -> int:
     """The factor b with the largest |l_b(x)| / m_b whose range can be split between the two; -1 if there is none."""
     rows = state.rows
     widest, pick = 0.0, -1
@@ -81,7 +81,7 @@ def widest_factor(state: State, first: int, values: Any, least: Any) -> int:
 
 
 @inlined
-def plan_split(state: State, slot: int, f: int, at: float, value: float, least: float) -> None:
+def plan_split(state: SearchState, slot: int, f: int, at: float, value: float, least: float) -> None:
     """Split the range of form f at the size ``at``, or where the best point has it between least and |value|."""
     rows, trial, best, size = state.rows, state.trial, state.best, abs(value)
     if best.value[0] > -np.inf:
@@ -96,7 +96,7 @@ def plan_split(state: State, slot: int, f: int, at: float, value: float, least: 
 
 
 @inlined
-def plan_product(state: State, slot: int, first: int, tol: float) -> None:
+def plan_product(state: SearchState, slot: int, first: int, tol: float) -> None:
     """Branch on a product |Π_a l_a| <= tol that x misses.
 
     Let m_b be the least |l_b| that the ranges of the node allow.  If Π_{b != a} m_b |l_a(x)| > tol for some a, then
@@ -127,7 +127,7 @@ def plan_product(state: State, slot: int, first: int, tol: float) -> None:
 
 
 @inlined
-def plan(state: State, slot: int) -> None:
+def plan(state: SearchState, slot: int) -> None:
     """The children of the branching in a slot, unsolved."""
     i, alternatives = state.trial.disjunction[slot], state.disjunctions.alternatives
     tol = state.disjunctions.tol[i]
@@ -138,7 +138,7 @@ def plan(state: State, slot: int) -> None:
 
 
 @inlined
-def try_children(state: State, slot: int, k: int, t: float) -> None:
+def try_children(state: SearchState, slot: int, k: int, t: float) -> None:
     """Solve the children in a slot; the desk holds the parent, with k active rows, before and after."""
     rows, desk, trial = state.rows, state.desk, state.trial
     for child in range(trial.children[slot]):
@@ -170,7 +170,7 @@ def score(trial: Trial, slot: int, bound: float, floor: float) -> tuple[float, i
 
 
 @inlined
-def most_violated(state: State) -> int:
+def most_violated(state: SearchState) -> int:
     """Put the most violated disjunctions into the slots, the worst first; returns how many slots are filled."""
     branch, worst = state.trial.disjunction, state.trial.miss
     found, slots = 0, len(branch)
@@ -189,7 +189,7 @@ def most_violated(state: State) -> int:
 
 
 @inlined
-def choose(state: State, relaxed: Relaxed, floor: float) -> int:
+def choose(state: SearchState, relaxed: Relaxed, floor: float) -> int:
     """The slot of the branching to make; NO_SLOT when no disjunction is violated.
 
     The most violated ones are tried.  The better branching lowers the bound more in all its children: the product of

@@ -7,7 +7,7 @@ import numpy as np
 from tensorplan.optimism.basis import dot, drop_negative
 from tensorplan.optimism.compiled import compiled, inlined
 from tensorplan.optimism.relax import EMPTY, Relaxed, project, relax
-from tensorplan.optimism.state import COUNT, REPAIRS, SOLVED, Desk, Disjunctions, Rows, State
+from tensorplan.optimism.state import COUNT, REPAIRS, SOLVED, Desk, Disjunctions, Rows, SearchState
 from tensorplan.optimism.tree import carry, narrow, widen
 
 SATISFIED = 1e-9
@@ -79,7 +79,7 @@ def value_in_ball(rows: Rows, desk: Desk) -> tuple[float, float]:
 
 
 @inlined
-def move_back(state: State, relaxed: Relaxed, excess: float) -> bool:
+def move_back(state: SearchState, relaxed: Relaxed, excess: float) -> bool:
     """Replace x by x of a smaller t, at which <c, x> is less by the excess; says whether it satisfies everything."""
     rows, desk = state.rows, state.desk
     slope = dot(desk.pc, desk.pc)
@@ -93,7 +93,7 @@ def move_back(state: State, relaxed: Relaxed, excess: float) -> bool:
 
 
 @compiled
-def admit(state: State, relaxed: Relaxed, proven: float) -> None:
+def admit(state: SearchState, relaxed: Relaxed, proven: float) -> None:
     """Let x be the best point if it is; one that is ahead of what is proven is moved back.
 
     The desk holds the point of ``relaxed``, and afterwards maybe another.
@@ -124,7 +124,7 @@ def nearest_factor(rows: Rows, desk: Desk, disjunctions: Disjunctions, i: int) -
 
 
 @inlined
-def repair(state: State, relaxed: Relaxed, proven: float) -> None:
+def repair(state: SearchState, relaxed: Relaxed, proven: float) -> None:
     """Look for a feasible point of a program of products near x; the desk holds the node before and after.
 
     Each product that is missed gets a slab for the factor that has the least way to go, as wide as the other factors

@@ -10,7 +10,7 @@ import numpy as np
 from tensorplan.optimism.program import Array, BoundTree
 from tensorplan.optimism.relax import UNIT
 from tensorplan.optimism.scale import Scaled
-from tensorplan.optimism.state import NODES, Tree
+from tensorplan.optimism.state import NODES, SearchTree
 from tensorplan.optimism.tree import INNER, VOID
 
 BLURRED = 1e-10
@@ -20,13 +20,13 @@ ROOT_DIGITS = 128
 """Binary digits of a root in exact arithmetic: far more than a float has."""
 
 
-def bound_tree(scaled: Scaled, tree: Tree) -> BoundTree:
+def bound_tree(scaled: Scaled, tree: SearchTree) -> BoundTree:
     """The tree with what the multipliers of its leaves prove of the program."""
     return _Writer(scaled, tree).write()
 
 
 class _Writer:
-    def __init__(self, scaled: Scaled, tree: Tree) -> None:
+    def __init__(self, scaled: Scaled, tree: SearchTree) -> None:
         self.scaled, self.program, self.searched = scaled, scaled.program, tree
 
     def write(self) -> BoundTree:

@@ -31,11 +31,11 @@ from tensorplan.optimism.state import (
     POPS,
     SOLVED,
     STOP,
+    BestPoint,
     Desk,
     Disjunctions,
     Flags,
-    Incumbent,
-    State,
+    SearchState,
     make_desk,
     make_keep,
     make_repair,
@@ -110,7 +110,7 @@ class Search:
         self._tree.parent[0], self._tree.form[0] = -1, -1
         self._tree.bound[0], self._tree.t[0] = WHOLE_BALL, 1.0
         self._tree.counters[NODES] = 1
-        self._best = Incumbent(np.array([-np.inf]), np.zeros(program.dimension))
+        self._best = BestPoint(np.array([-np.inf]), np.zeros(program.dimension))
         self._hot: set[int] = set()
 
     @property
@@ -160,13 +160,13 @@ class Search:
 
     # ------------------------------------------------------------------ inside
 
-    def _start(self) -> State:
+    def _start(self) -> SearchState:
         """The state of a search with all leaves open, and with the best point of the call before if it is feasible."""
         program, counters = self.program, self._tree.counters
         d, alternatives = program.dimension, program.alternatives
         counters[SOLVED], counters[POPS], counters[DIVE] = 0, 0, NO_NODE
         self._best = self._recall()
-        state = State(
+        state = SearchState(
             rows=self._scaled.rows,
             disjunctions=Disjunctions(program.tol, program.product, alternatives),
             desk=self._warm(make_desk(d, len(program.forms) * alternatives, len(program.rows))),
@@ -186,7 +186,7 @@ class Search:
         desk.is_hot[hot] = True
         return desk
 
-    def _recall(self) -> Incumbent:
+    def _recall(self) -> BestPoint:
         """The best point of the call before, where it satisfies the program as it is now."""
         program, rows, x = self.program, self._scaled.rows, self._best.x
         if self._best.value[0] > -np.inf:
@@ -198,10 +198,10 @@ class Search:
                 slack = SATISFIED * rows.scale.reshape(values.shape)
                 held = (values <= program.tol[:, None] + slack).any(axis=1)
             if held.all() and (rows.a @ x <= rows.hi + VIOLATED).all():
-                return Incumbent(np.array([float(rows.c @ x)]), x.copy())
-        return Incumbent(np.array([-np.inf]), np.zeros(program.dimension))
+                return BestPoint(np.array([float(rows.c @ x)]), x.copy())
+        return BestPoint(np.array([-np.inf]), np.zeros(program.dimension))
 
-    def _grow(self, state: State) -> State:
+    def _grow(self, state: SearchState) -> SearchState:
         """The state with twice the room for nodes."""
         tree = make_tree(2 * len(state.tree.bound), self.program.dimension)
         arrays: list[tuple[Any, Any]] = list(zip(state.tree, tree, strict=True))

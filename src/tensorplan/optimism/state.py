@@ -1,6 +1,7 @@
 """What a search works on: one object of arrays, for compiled code.
 
-Each of them is passed by value, array by array, so that the innermost functions take no more than they need.
+Compiled code allocates nothing: all scratch memory is here.  Objects are passed by value, array by array, so the
+innermost functions take only those parts of the state that they need.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ STOP = -1
 """The place in ``Desk.is_hot`` that another thread may set, so that the search leaves off at once."""
 
 NODES, HEAP, SOLVED, DIVE, DIVED, POPS = range(6)
-"""Places in ``Tree.counters``: nodes of the tree, entries of the heap, node problems solved, the node to dive into
+"""Places in ``SearchTree.counters``: nodes of the tree, entries of the heap, node problems solved, the next of a dive
 (or NO_NODE), steps of the dive so far, nodes taken from the heap."""
 
 NO_NODE = -1
@@ -111,7 +112,7 @@ class Desk(NamedTuple):
     is_hot: Flags
     """Which those are, and whether to stop, (m + 1,).
 
-    That is no array of its own because the desk is passed by value: each of its arrays slows small programs by 3%.
+    That is no array of its own because the desk is passed by value, and each array of it costs time.
     """
 
 
@@ -165,7 +166,7 @@ class Repair(NamedTuple):
     high: Floats
 
 
-class Tree(NamedTuple):
+class SearchTree(NamedTuple):
     """All nodes of the tree, one per line, node 0 the root; and the heap of those that are open."""
 
     parent: NDArray[np.int32]
@@ -187,7 +188,7 @@ class Tree(NamedTuple):
     """See ``NODES`` and the names beside it, (6,)."""
 
 
-class Incumbent(NamedTuple):
+class BestPoint(NamedTuple):
     """The best feasible point so far."""
 
     value: Floats
@@ -196,8 +197,8 @@ class Incumbent(NamedTuple):
     """(d,)."""
 
 
-class State(NamedTuple):
-    """All of a search."""
+class SearchState(NamedTuple):
+    """All of a search: the program, the node on the desk, the branchings on trial, the tree and the best point."""
 
     rows: Rows
     disjunctions: Disjunctions
@@ -205,8 +206,8 @@ class State(NamedTuple):
     copy: Keep
     trial: Trial
     repair: Repair
-    tree: Tree
-    best: Incumbent
+    tree: SearchTree
+    best: BestPoint
 
 
 def make_desk(d: int, forms: int, rows: int) -> Desk:
@@ -272,9 +273,9 @@ def make_repair(products: int) -> Repair:
     return Repair(form=np.zeros(size, dtype=np.int64), low=np.zeros(size), high=np.zeros(size))
 
 
-def make_tree(capacity: int, d: int) -> Tree:
+def make_tree(capacity: int, d: int) -> SearchTree:
     """Room for that many nodes, each of which may be listed twice in the heap."""
-    return Tree(
+    return SearchTree(
         parent=np.zeros(capacity, dtype=np.int32),
         form=np.zeros(capacity, dtype=np.int32),
         low=np.zeros(capacity),

@@ -21,11 +21,11 @@ from tensorplan.optimism.state import (
     POPS,
     SOLVED,
     STOP,
+    BestPoint,
     Desk,
-    Incumbent,
     Rows,
-    State,
-    Tree,
+    SearchState,
+    SearchTree,
     Trial,
 )
 from tensorplan.optimism.tree import CLOSED, INNER, OPEN, VOID, carry, load, pop_heap, push_heap, store
@@ -50,7 +50,7 @@ REPAIR = 8
 
 
 @compiled
-def work(state: State, gap: float, steps: int) -> int:
+def work(state: SearchState, gap: float, steps: int) -> int:
     """Some steps of the search: GOING, DONE, FULL or STOPPED.  A step that is stopped leaves the tree as it was."""
     rows, desk, tree, best = state.rows, state.desk, state.tree, state.best
     for _ in range(steps):
@@ -86,7 +86,7 @@ def work(state: State, gap: float, steps: int) -> int:
 
 
 @inlined
-def has_room(tree: Tree, alternatives: int) -> bool:
+def has_room(tree: SearchTree, alternatives: int) -> bool:
     """Whether the children of one more branching fit into the tree and its heap."""
     most = max(alternatives, 2)
     nodes, waiting = tree.counters[NODES], tree.counters[HEAP]
@@ -94,7 +94,7 @@ def has_room(tree: Tree, alternatives: int) -> bool:
 
 
 @inlined
-def pop(tree: Tree, floor: float) -> int:
+def pop(tree: SearchTree, floor: float) -> int:
     """The node to dive into, or the open one with the largest bound; NO_NODE when no bound is above the floor."""
     node = tree.counters[DIVE]
     if node != NO_NODE:
@@ -110,7 +110,7 @@ def pop(tree: Tree, floor: float) -> int:
 
 
 @inlined
-def bound(rows: Rows, desk: Desk, tree: Tree, node: int) -> Relaxed:
+def bound(rows: Rows, desk: Desk, tree: SearchTree, node: int) -> Relaxed:
     """Solve the relaxation of a node, with all rows."""
     k = load(rows, desk, tree, node)
     tree.counters[SOLVED] += 1
@@ -118,7 +118,7 @@ def bound(rows: Rows, desk: Desk, tree: Tree, node: int) -> Relaxed:
 
 
 @inlined
-def record(desk: Desk, tree: Tree, node: int, found: Relaxed) -> Relaxed:
+def record(desk: Desk, tree: SearchTree, node: int, found: Relaxed) -> Relaxed:
     """Keep what was found at a node; one that was hard to solve keeps the bound that it had."""
     old = tree.bound[node]
     if found.bound <= old:
@@ -127,7 +127,7 @@ def record(desk: Desk, tree: Tree, node: int, found: Relaxed) -> Relaxed:
 
 
 @inlined
-def prune(tree: Tree, node: int, relaxed: Relaxed, floor: float) -> bool:
+def prune(tree: SearchTree, node: int, relaxed: Relaxed, floor: float) -> bool:
     """Close a node that has no point, or whose bound is not above the floor; says whether it did."""
     if relaxed.kind == EMPTY:
         tree.state[node] = VOID
@@ -139,7 +139,7 @@ def prune(tree: Tree, node: int, relaxed: Relaxed, floor: float) -> bool:
 
 
 @inlined
-def postpone(tree: Tree, node: int, bound: float, old: float) -> bool:
+def postpone(tree: SearchTree, node: int, bound: float, old: float) -> bool:
     """Put a node from the heap back whose bound has fallen below that of another one; says whether it did."""
     if tree.counters[DIVED] == 0 and bound < old - POSTPONED and tree.counters[HEAP] > 0 and bound < tree.key[0]:
         push_heap(tree, node, bound)
@@ -148,13 +148,13 @@ def postpone(tree: Tree, node: int, bound: float, old: float) -> bool:
 
 
 @inlined
-def repair_is_due(tree: Tree, best: Incumbent) -> bool:
+def repair_is_due(tree: SearchTree, best: BestPoint) -> bool:
     """Whether to look for a feasible point of products near this node's."""
     return bool(best.value[0] == -np.inf or tree.counters[POPS] % REPAIR == 1)
 
 
 @inlined
-def branch(tree: Tree, trial: Trial, node: int, slot: int, floor: float) -> int:
+def branch(tree: SearchTree, trial: Trial, node: int, slot: int, floor: float) -> int:
     """Replace a node by the children in a slot; returns the open one with the largest bound, or NO_NODE."""
     tree.state[node] = INNER
     top, deepest = -np.inf, NO_NODE
@@ -175,7 +175,7 @@ def branch(tree: Tree, trial: Trial, node: int, slot: int, floor: float) -> int:
 
 
 @inlined
-def adopt(tree: Tree, trial: Trial, node: int, child: int, slot: int, a: int) -> None:
+def adopt(tree: SearchTree, trial: Trial, node: int, child: int, slot: int, a: int) -> None:
     """Write child a of a branching into the tree, with its own multipliers or its parent's if they prove no less."""
     tree.parent[child], tree.form[child] = node, trial.form[slot, a]
     tree.low[child], tree.high[child] = trial.low[slot, a], trial.high[slot, a]
@@ -193,7 +193,7 @@ def adopt(tree: Tree, trial: Trial, node: int, child: int, slot: int, a: int) ->
 
 
 @inlined
-def dive_is_due(tree: Tree, best: Incumbent, product: bool) -> bool:
+def dive_is_due(tree: SearchTree, best: BestPoint, product: bool) -> bool:
     """Whether to go on with a child instead of the heap, to find a feasible point: for products always."""
     pops = tree.counters[POPS]
     due = pops % FIRST_DIVE <= 1 if best.value[0] == -np.inf else pops % REDIVE == 0
@@ -201,7 +201,7 @@ def dive_is_due(tree: Tree, best: Incumbent, product: bool) -> bool:
 
 
 @inlined
-def dive(tree: Tree, child: int) -> None:
+def dive(tree: SearchTree, child: int) -> None:
     """Take a child as the next node."""
     tree.counters[DIVE] = child
     tree.counters[DIVED] += 1

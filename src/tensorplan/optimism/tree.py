@@ -8,14 +8,14 @@ import numpy as np
 
 from tensorplan.optimism.basis import DEPENDENT, clear, fetch, push, split
 from tensorplan.optimism.compiled import compiled, inlined
-from tensorplan.optimism.state import COUNT, HEAP, NODES, Desk, Rows, Tree
+from tensorplan.optimism.state import COUNT, HEAP, NODES, Desk, Rows, SearchTree
 
 OPEN, INNER, CLOSED, VOID = 0, 1, 2, 3
 """What a node is: waiting, branched on, a leaf with a bound, a leaf without points."""
 
 
 @compiled
-def push_heap(tree: Tree, node: int, key: float) -> None:
+def push_heap(tree: SearchTree, node: int, key: float) -> None:
     """Insert a node into the heap, the largest key on top.
 
     The key is the bound when the node is put there.  The bound may fall while it waits; the order must not notice.
@@ -30,7 +30,7 @@ def push_heap(tree: Tree, node: int, key: float) -> None:
 
 
 @compiled
-def fill_heap(tree: Tree) -> None:
+def fill_heap(tree: SearchTree) -> None:
     """Open all leaves that are not void again, and make them the heap."""
     tree.counters[HEAP] = 0
     for node in range(tree.counters[NODES]):
@@ -40,7 +40,7 @@ def fill_heap(tree: Tree) -> None:
 
 
 @compiled
-def pop_heap(tree: Tree) -> int:
+def pop_heap(tree: SearchTree) -> int:
     """Take the node with the largest key."""
     top = tree.heap[0]
     tree.counters[HEAP] -= 1
@@ -80,7 +80,7 @@ def widen(desk: Desk, form: int, before: tuple[float, float]) -> None:
 
 
 @inlined
-def load(rows: Rows, desk: Desk, tree: Tree, node: int) -> int:
+def load(rows: Rows, desk: Desk, tree: SearchTree, node: int) -> int:
     """Put a node's ranges and active rows on the desk; returns the number of active rows."""
     for p in range(desk.path[COUNT]):
         desk.lo[desk.path[p]] = -np.inf
@@ -112,7 +112,7 @@ def _activate(rows: Rows, desk: Desk, k: int, name: int, side: float) -> int:
 
 
 @inlined
-def store(desk: Desk, tree: Tree, node: int, k: int, bound: float, t: float) -> None:
+def store(desk: Desk, tree: SearchTree, node: int, k: int, bound: float, t: float) -> None:
     """Keep active rows, multipliers, bound and t of the node on the desk."""
     tree.bound[node], tree.t[node], tree.active[node] = bound, t, k
     for i in range(k):
