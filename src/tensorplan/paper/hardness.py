@@ -102,7 +102,7 @@ class HardnessExperiment(Experiment):
         """The games, then the planners."""
         return [*(unit for games in self.searches.values() for unit in games), *self.attempts.values()]
 
-    def asked(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The fields as a dict."""
         return asdict(self)
 

@@ -93,7 +93,7 @@ def report(store: Store, beside: Path) -> str:
 
 def _asked(store: Store, runs: Runs) -> Section:
     rows, units = runs.rows, len(store.unit_ids())
-    told = plain(store.asked)
+    told = plain(store.parameters)
     names = {"problems": "problem", "planners": "planner", "seeds": "seed"}
     lists = {
         name: told.pop(name) if isinstance(told.get(name), list) else _different(rows, column)
