@@ -67,8 +67,8 @@ def test_filtering_and_paging(visit, path):
     page.fill("#runs-search", "LAYERED")
     assert page.inner_text("#runs-count") == "1 to 20 of 20 runs"
     page.select_option("#runs-status", "failed")
-    assert column(page, "ended as") == ["failed"] * 3
-    assert column(page, "what it said") == ["<b>No</b> memory."] * 3
+    assert column(page, "status") == ["failed"] * 3
+    assert column(page, "message") == ["<b>No</b> memory."] * 3
     page.fill("#runs-search", "nothing like it")
     assert page.inner_text("#runs-count") == "no runs"
 

@@ -16,11 +16,11 @@ def grid(radius):
     return np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_products_in_the_plane(seed):
     rng = np.random.default_rng(seed)
     closed = 0
-    for _ in range(25):
+    for _ in range(20):
         a, n, radius = int(rng.integers(1, 5)), int(rng.integers(1, 4)), float(rng.choice([0.5, 1.0, 3.0]))
         star = rng.normal(size=2)
         star *= radius * rng.random() / np.linalg.norm(star)

@@ -271,10 +271,10 @@ def test_sentences(hanoi, flat, noisy):
         "the state is recorded, which excludes this θ."
     )
     assert sentence(hanoi, 4, "move") == (
-        "θ promises −15, and a path of 15 moves collects just that: the bounds meet, and the path is optimal."
+        "θ promises −15, and a path of 15 moves earns it: the bounds meet, and the path is optimal."
     )
     assert sentence(flat, 0).startswith(
-        "θ promises 8 and keeps its word for 3 steps; at stage 3 no action is consistent"
+        "θ promises 8 and is consistent for 3 steps; at stage 3 no action is consistent"
     )
     met = replace(noisy.iterations[0], failures=(Failure(3, "a", 0.5), Failure(4, "b", 0.2)))
     assert "meet 2 states (stages 3 and 4)" in sentence(replace(noisy, iterations=(met,)), 0)

@@ -156,7 +156,7 @@ def test_units_that_misbehave_are_told_apart():
         ("failed", "its process ended with exit code 3"),
         ("failed", "its process was ended by SIGKILL"),
         ("timeout", "it took longer than 8 seconds"),
-        ("memory", "it took more than 600 MB of memory"),
+        ("memory", "it used more than 600 MB of memory"),
         ("memory", "there was no more memory"),
         ("done", None),
     ]
@@ -186,11 +186,11 @@ def test_the_planner_s_refusal_is_its_sentence():
 
 def test_workers_that_cannot_start_are_no_unit_s_fault(monkeypatch):
     monkeypatch.setattr(engines, "_serve", dies_at_once)  # called with a pipe and the work
-    monkeypatch.setattr(engines, "PATIENCE", 1)
+    monkeypatch.setattr(engines, "FAILED_STARTS", 1)
     engine = LocalEngine(1)
     engine.submit(units(GOOD)[0])
     try:
-        with pytest.raises(TensorplanError, match=r"the workers end while they start .*exit code 1.*__main__"):
+        with pytest.raises(TensorplanError, match=r"the workers end during start-up .*exit code 1.*__main__"):
             engine.wait(60.0)
     finally:
         engine.close()

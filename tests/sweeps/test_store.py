@@ -185,7 +185,7 @@ def test_another_database_is_left_alone(tmp_path):
     connection.execute("CREATE TABLE mine (x)")
     connection.close()
     before = (tmp_path / NAME).read_bytes()
-    with pytest.raises(BadInput, match="a database of something else"):
+    with pytest.raises(BadInput, match="is not the database of a sweep"):
         Store.create(tmp_path, SUITE)
     assert (tmp_path / NAME).read_bytes() == before
 
@@ -236,7 +236,7 @@ def test_a_file_where_the_folder_should_be(tmp_path):
 
 
 def test_the_lock_is_held_by_one(tmp_path):
-    with lock(tmp_path / "x"), pytest.raises(BadInput, match="another sweep is at work"), lock(tmp_path / "x"):
+    with lock(tmp_path / "x"), pytest.raises(BadInput, match="another sweep is running"), lock(tmp_path / "x"):
         pass
     with lock(tmp_path / "x"):
         pass

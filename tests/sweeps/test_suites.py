@@ -62,7 +62,7 @@ def test_grids_are_all_combinations(read):
         ("problems: hanoi/3\nplanners: uct\nseeds: 1\ntimeout: -3\n", 4, "timeout must be a number >= 0"),
         ("problems: hanoi/3\nplanners: uct\nseeds: 1\nmemory: 0\n", 4, "memory must be positive"),
         ("problems: hanoi/3\nplanners: []\nseeds: 1\n", 2, "planners must name at least one"),
-        ("seeds: 1\nseeds: 2\n", 2, "'seeds' stands here a second time"),
+        ("seeds: 1\nseeds: 2\n", 2, "'seeds' is given twice"),
         ("planners: &a [*a]\n", 1, "expected a name"),
         ("seeds: &a [*a]\n", 1, "this cannot be read"),
         ("planners: [uct: fast]\n", 1, "expected the parameters of 'uct' as {key: value}"),

@@ -166,7 +166,7 @@ def test_a_disk_that_fills_up_is_one_sentence(tmp_path, undisturbed, monkeypatch
 
 
 def test_one_sweep_at_a_time(tmp_path):
-    with lock(tmp_path), pytest.raises(BadInput, match="another sweep is at work"):
+    with lock(tmp_path), pytest.raises(BadInput, match="another sweep is running"):
         sweep(SUITE, tmp_path, engine=Inline(), resume=True)
 
 

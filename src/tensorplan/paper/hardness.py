@@ -95,7 +95,7 @@ class HardnessExperiment(Experiment):
         """The games, then the planners."""
         return [unit for units in self.points.values() for unit in units]
 
-    def asked(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The fields as a dict."""
         return asdict(self)
 

@@ -85,7 +85,7 @@ class Table1Experiment(Experiment):
         """The units, each once."""
         return list({unit.id: unit for unit in self.points.values()}.values())
 
-    def asked(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The parameters of the experiment as plain data."""
         return {"quick": self.quick, "rows": [row.number for row in self.rows], "seed": self.seed}
 

@@ -1,1 +1,1 @@
-"""Show."""
+"""Output for people: terminal tables, figures, and self-contained HTML pages."""

@@ -1,4 +1,4 @@
-"""Certificates in words: what is claimed, under which assumption, how surely, and what speaks against it."""
+"""Certificates in words: the claim, its assumption, its confidence, and reasons to doubt it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from tensorplan.proofs import Checked, Proof
 
 MEANINGS = {
-    "certified": "the gap is as small as was asked for, and an attempt to refute the bracket has failed",
+    "certified": "the gap is as small as requested, and an attempt to refute the bracket has failed",
     "budget": "the queries ran out",
     "interrupted": "Ctrl-C ended the planning",
     "stopped": "a callback ended the planning",
     "limit": "double precision allows no more",
-    "eta": "what is left of the gap is what the misspecification eta explains",
+    "eta": "the misspecification eta explains the rest of the gap",
     "doubtful": "the gap has closed, but there is reason to think that this proves little",
-    "refuted": "what was measured contradicts what an upper bound would rest on",
+    "refuted": "the measurements contradict the assumption of the upper bound",
     "failed": "an error ended the planning",
 }
-"""What the statuses mean."""
+"""The meaning of each status."""
 
 
 def certificate_lines(alike: Sequence[Certificate]) -> list[str]:
-    """What certificates with one status and one assumption claim, and what else is known about them."""
+    """The claim of certificates with one status and one assumption, their confidence and their doubts."""
     widest, several = max(alike, key=lambda c: c.gap), len(alike) > 1
     parts = [
         ("the largest gap is " if several else "gap ") + _gap(widest),
@@ -50,7 +50,7 @@ def _brackets(certificate: Certificate) -> str:
 
 
 def confidences(failure: float, lower_failure: float) -> str:
-    """How sure the two bounds are, each for itself; nothing where they are certain."""
+    """The confidences of the two bounds; empty if they are certain."""
     if not failure:
         return ""
     return (
@@ -69,11 +69,11 @@ def _short(x: float) -> str:
     return "0" if abs(x) < 5e-10 else "infinite" if math.isinf(x) else f"{x:.3g}"
 
 
-# ------------------------------------------------------------------------------------- proofs that were checked
+# ------------------------------------------------------------------------------------- checked proofs
 
 
 def checked_row(proof: Proof, checked: Checked) -> dict[str, Any]:
-    """What a proof proves, as plain data."""
+    """The result of checking a proof, as plain data."""
     return {
         "problem": checked.problem,
         "mode": proof.data["mode"],
@@ -105,7 +105,7 @@ def _proved(checked: Checked) -> list[str]:
 
 
 def _counts(proof: Proof, checked: Checked) -> dict[str, int]:
-    """How large the proof is; what its mode does not use is left out."""
+    """The size of the proof, without the parts that its mode does not use."""
     parts = ("states", "answers" if proof.data["mode"] == "exact" else "measurements")
     sizes = {name: len(part) for name in parts if isinstance(part := proof.data.get(name), list)}
     return {**sizes, "rows": checked.rows, "disjunctions": checked.disjunctions, "leaves": checked.leaves}

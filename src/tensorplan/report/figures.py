@@ -1,4 +1,4 @@
-"""Figures, for those who would rather look; they need matplotlib (the extra ``plot``)."""
+"""Figures with matplotlib (the extra ``plot``)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tensorplan.paper.table1 import CostCurve, Table1
 from tensorplan.paper.table1_rows import InstanceFamily
 
 KINDS = ("png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff", "eps", "ps", "svgz")
-"""What names of pictures may end in: all that matplotlib can draw without help of other programs."""
+"""File suffixes: the formats that matplotlib writes without other programs."""
 
 
 def check_picture(path: str) -> None:
-    """BadInput where no picture can be drawn to a file of that name; it may be asked before there is anything."""
+    """Raise BadInput if no figure can be written to a file of that name."""
     if _kind(path) not in KINDS:
         raise BadInput(f"cannot draw to {shown(path)}: the name must end in one of {', '.join(KINDS)}")
     _pyplot()
@@ -66,7 +66,7 @@ def table1_figure(table: Table1, path: str) -> None:
             axes.set_xticks(sizes, [str(size) for size in sizes], fontsize=7)
             axes.minorticks_off()
         axes.set_title(f"{row.number}. {row.members}, A: {row.actions}\n{marks[result.verdict]}", fontsize=9)
-        if axes.get_legend_handles_labels()[0]:  # a row of which nothing is measured has none
+        if axes.get_legend_handles_labels()[0]:  # a row without measurements has none
             axes.legend(fontsize=6)
         axes.grid(alpha=0.3)
     for axes in grid[:, 0]:
@@ -95,7 +95,7 @@ def _bounds(axes: Any, costs: Sequence[Cost]) -> None:
 
 
 def _save(figure: Any, path: str, dots: int) -> None:
-    """Write the figure to its file, and let go of it."""
+    """Write the figure to its file and close it."""
     check_picture(path)
     drawn = BytesIO()
     figure.savefig(drawn, format=_kind(path), dpi=dots)

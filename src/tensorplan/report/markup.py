@@ -1,4 +1,4 @@
-"""HTML and SVG from values: whatever is not markup already is escaped, in text and in attributes alike."""
+"""HTML and SVG from values: all that is not markup is escaped, in text and in attributes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ VOID = {"input", "link", "meta"}
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is markup."""
 
     __slots__ = ()
 
 
 def text(value: object) -> Markup:
-    """The value as markup: itself if it is markup, else its text, escaped."""
+    """The value as markup: unchanged if it is markup, else its escaped text."""
     return value if isinstance(value, Markup) else Markup(escape(str(value)))
 
 
 def join(parts: Iterable[object]) -> Markup:
-    """The parts one after the other, each as markup."""
+    """The concatenation of the parts as markup."""
     return Markup("".join(map(text, parts)))
 
 

@@ -1,8 +1,8 @@
-"""The report on a sweep: one HTML page that needs nothing else, neither files nor a network.
+"""The report on a sweep: one self-contained HTML page.
 
-Plots are SVG and in the page; the table of all runs is JSON that a small script pages, sorts and filters.  What came
-from a file is escaped (:mod:`tensorplan.report.markup`; the JSON has no ``<``), and the page's Content-Security-Policy
-lets no script run but that one and nothing be fetched.  The same store gives the same page, to the bit.
+Plots are inline SVG; the table of all runs is JSON that a small script pages, sorts and filters.  Data are escaped
+(:mod:`tensorplan.report.markup`; the JSON has no ``<``), and the page's Content-Security-Policy allows no other script
+and no requests.  The same store gives the same page, byte by byte.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,7 +23,7 @@ from tensorplan.evaluation.row import Row
 from tensorplan.report import svg
 from tensorplan.report.certificates import MEANINGS
 from tensorplan.report.markup import Markup, join, tag
-from tensorplan.report.pieces import Section, count, duration, interval, number_or_dash, p_value, table, terms
+from tensorplan.report.pieces import Section, asset, count, duration, interval, number_or_dash, p_value, table, terms
 from tensorplan.report.sweep_plots import Runs, pictures
 from tensorplan.sweeps.standings import Standing, Versus, comparisons
 from tensorplan.sweeps.statistics import grouped
@@ -35,18 +34,18 @@ FIELDS = (
     *("actions", "dimension", "horizon", "lower", "upper", "certificate", "seconds", "attempts", "trace", "error"),
     *("failure", "lower_failure", "explained", "assumes", "warnings"),
 )
-"""What the page knows of each run, in the order of its JSON."""
+"""The fields of each run, in the order of the JSON."""
 WORDS = ("problem", "planner", "status", "certificate", "error", "assumes", "warnings")
-"""Fields that are numbers of entries in a list of texts."""
+"""Fields stored as indices into a list of texts."""
 SHOWN_FAILURES = 200
 SHOWN_CLAIMS = 20
-"""Assumptions, and doubts, that are listed."""
+"""The most assumptions, and doubts, that are listed."""
 EXACT = 2**53
-"""Whole numbers up to this are what they are in JavaScript."""
+"""The largest integer that JavaScript represents exactly."""
 
 
 def write_report(store: Store, path: str | Path) -> Path:
-    """Write the page and give its path.  The file is complete or not there."""
+    """Write the page atomically; its path."""
     path = Path(path)
     return write_output(path, report(store, path.parent))
 
@@ -54,7 +53,7 @@ def write_report(store: Store, path: str | Path) -> Path:
 def report(store: Store, beside: Path) -> str:
     """The page, with links to traces as seen from the folder ``beside``."""
     runs = Runs(store.rows())
-    style, script = _asset("report.css"), _asset("report.js")
+    style, script = asset("assets/report.css"), asset("assets/report.js")
     allowed = b64encode(sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'; img-src data:"
     title = f"tensorplan: {count(len(runs.rows), 'run')} of {count(len(runs.planners), 'planner')}"
@@ -93,7 +92,7 @@ def report(store: Store, beside: Path) -> str:
 
 def _asked(store: Store, runs: Runs) -> Section:
     rows, units = runs.rows, len(store.unit_ids())
-    told = plain(store.asked)
+    told = plain(store.parameters)
     names = {"problems": "problem", "planners": "planner", "seeds": "seed"}
     lists = {
         name: told.pop(name) if isinstance(told.get(name), list) else _different(rows, column)
@@ -110,8 +109,8 @@ def _asked(store: Store, runs: Runs) -> Section:
     ]
     content = [
         tag("div", *(tag("div", tag("b", value), tag("span", name)) for name, value in tiles), class_="tiles"),
-        tag("details", tag("summary", "What was asked for"), terms({**lists, **told})),
-        tag("details", tag("summary", "On which machine"), terms(store.machine)),
+        tag("details", tag("summary", "Parameters"), terms({**lists, **told})),
+        tag("details", tag("summary", "Machine"), terms(store.machine)),
     ]
     return "asked", "What was run", join(content)
 
@@ -148,8 +147,8 @@ def _planners(runs: Runs) -> Section:
     ]
     note = (
         "Regret over |v*(s₀)| and queries of the first episode: interquartile means over all runs that have them, with "
-        "95% intervals (stratified bootstrap: seeds are resampled within each problem). The intervals say how a number "
-        "would move with other seeds on the same problems; with one seed per problem there are none. Seconds are "
+        "95% intervals (stratified bootstrap: seeds are resampled within each problem). The intervals show the "
+        "variation with other seeds on the same problems; with one seed per problem there are none. Seconds are "
         "medians. Failed runs count in none of these numbers."
     )
     wrong = sum(s.wrong for s in runs.standings)
@@ -158,7 +157,7 @@ def _planners(runs: Runs) -> Section:
 
 
 def _certificates(runs: Runs) -> Section | None:
-    """What the brackets rest on: how they ended, how sure they are, what they assume, and what speaks against them."""
+    """The brackets: why planning ended, confidences, assumptions and doubts."""
     rows = [row for row in runs.rows if row.done and row.certificate is not None]
     if not rows:
         return None
@@ -167,8 +166,8 @@ def _certificates(runs: Runs) -> Section | None:
     lines = [_certificate_line(s, by_planner[s.planner]) for s in runs.standings if s.brackets]
     met = {row.certificate for row in rows}
     note = (
-        "A lower bound on v*(s₀) rests on the simulator alone, whatever the features; an upper one on what it assumes. "
-        "Confidences are the least of a planner's runs, what eta explains is the most of a gap."
+        "A lower bound on v*(s₀) rests on the simulator alone, whatever the features; an upper one on its assumption. "
+        "Confidences are the least over a planner's runs, what eta explains is the largest part of a gap."
     )
     meanings = [tag("li", tag("b", status), f": {what}") for status, what in MEANINGS.items() if status in met]
     content = [
@@ -182,7 +181,7 @@ def _certificates(runs: Runs) -> Section | None:
 
 
 def _assumptions(rows: Iterable[Row]) -> Iterator[tuple[str, Row]]:
-    """What upper bounds rest on, as far as the runs say so."""
+    """The assumptions of upper bounds."""
     return ((row.assumes or "nothing but the declared ranges", row) for row in rows if row.assumes is not None)
 
 
@@ -200,7 +199,7 @@ def _confidence(failure: float | None) -> str:
 
 
 def _claims(heading: str, told: Iterable[tuple[str, Row]]) -> Markup:
-    """What is said of runs, each text once, with how many of whose it is said of; nothing where there is none."""
+    """A table of texts by planner, each once, with the number of runs; empty if there are none."""
     groups = grouped(((row.planner, text), row) for text, row in told)
     if not groups:
         return join([])
@@ -217,7 +216,7 @@ def _versus(runs: Runs) -> Section | None:
     note = (
         "P(better): the chance that a run of the planner has less regret than one of the other on the same problem, "
         "equal ones counted half, averaged over problems. The rest is paired by problem and seed, over the pairs where "
-        "both have a regret (for the queries: both asked some): how often the planner has less, the mean difference "
+        "both have a regret (for the queries: both made some): how often the planner has less, the mean difference "
         "of regret / |v*|, the p-value of Wilcoxon's signed-rank test (Holm's adjustment for all lines), and the "
         "geometric mean of the ratio of the queries."
     )
@@ -243,24 +242,24 @@ def _failures(runs: Runs) -> Section | None:
     said = [row for row in runs.rows if row.done and row.error is not None]
     if not failed and not said:
         return None
-    groups = grouped(((row.planner, row.status, row.error or "no sentence"), row) for row in [*failed, *said])
+    groups = grouped(((row.planner, row.status, row.error or "no message"), row) for row in [*failed, *said])
     lines: list[list[object]] = []
     for (planner, status, sentence), rows in list(groups.items())[:SHOWN_FAILURES]:
         places = list(dict.fromkeys(row.problem for row in rows))
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         said_so = join([sentence, *(_output(row) for row in rows if row.output)][:2])
         lines.append([planner, said_so, status, f"{len(rows):,}", ", ".join(places[:3]) + more])
-    listed = table("Failures", ["planner", "what it said", "ended as", "runs", "problems"], lines, left=(0, 1, 2, 4))
+    listed = table("Failures", ["planner", "message", "status", "runs", "problems"], lines, left=(0, 1, 2, 4))
     rest = len(groups) - len(lines)
     note = [tag("p", f"{rest:,} more kinds are in the table of all runs.", class_="note")] if rest else []
     heading = f"{count(len(failed), 'run')} failed"
-    heading += f"; {count(len(said), 'run')} got to the end and had something to say." if said else "."
+    heading += f"; {count(len(said), 'run')} finished with a message." if said else "."
     return "failures", "Failures", join([tag("p", heading), listed, *note])
 
 
 def _output(row: Row) -> Markup:
-    """What a run printed, to be opened."""
-    whose = f"what {row.problem}, seed {row.seed}, printed"
+    """The output of a run, collapsed."""
+    whose = f"output of {row.problem}, seed {row.seed}"
     return tag("details", tag("summary", whose), tag("pre", row.output))
 
 
@@ -289,7 +288,7 @@ def _runs(store: Store, runs: Runs, beside: Path) -> Section:
 
 
 def _for_script(value: Any) -> Any:
-    """JSON has no infinities, and JavaScript rounds whole numbers beyond 2^53, which are sent as text."""
+    """The value for JSON, which has no infinities, and JavaScript, where integers beyond 2^53 must be text."""
     if isinstance(value, int) and abs(value) > EXACT:
         return str(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -302,7 +301,3 @@ def _brackets(s: Standing) -> str:
 def _left_out(s: Standing) -> str:
     parts = [f"{s.failed:,} failed"] * bool(s.failed) + [f"{s.unjudged:,} without v*"] * bool(s.unjudged)
     return ", ".join(parts) or "none"
-
-
-def _asset(name: str) -> str:
-    return files("tensorplan.report").joinpath("assets", name).read_text(encoding="utf-8")

@@ -1,9 +1,10 @@
-"""Pieces of pages: tables, lists of terms, and numbers as people read them."""
+"""Parts of pages: assets, tables, lists of terms, and formatted numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from tensorplan.core.intervals import Interval
@@ -11,11 +12,16 @@ from tensorplan.report.markup import Markup, join, tag
 from tensorplan.report.tables import number
 
 Section = tuple[str, str, Markup]
-"""The anchor, the heading and the content of a part of a page."""
+"""The anchor, the heading and the content of a section."""
+
+
+def asset(path: str) -> str:
+    """The text of a file of this package."""
+    return files("tensorplan.report").joinpath(path).read_text(encoding="utf-8")
 
 
 def table(name: str, heads: Sequence[str], lines: Iterable[Sequence[object]], left: Sequence[int] = (0,)) -> Markup:
-    """A table with its first column as row headers; columns that are not ``left`` are numbers."""
+    """A table whose first column has row headers; columns that are not ``left`` are numbers."""
     kinds = [None if at in left else "n" for at in range(len(heads))]
     head = [tag("th", text, scope="col", class_=kind) for text, kind in zip(heads, kinds, strict=True)]
     body = [
@@ -31,7 +37,7 @@ def table(name: str, heads: Sequence[str], lines: Iterable[Sequence[object]], le
 
 
 def terms(told: Mapping[str, Any]) -> Markup:
-    """Keys and values, lists and what is nested spelled out."""
+    """A list of keys and values, with nested lists and mappings."""
     pairs = (join([tag("dt", key.replace("_", " ")), tag("dd", _value(value))]) for key, value in told.items())
     return tag("dl", *pairs)
 
@@ -56,7 +62,7 @@ def _ranges(values: Sequence[int]) -> str:
 
 
 def interval(x: Interval | None) -> Markup:
-    """The estimate, and its interval in small where there is one."""
+    """The estimate, and its interval in small type, if any."""
     mean, _, rest = spelled(x).partition(" ")
     return join([mean, " ", tag("small", rest)] if rest else [mean])
 
@@ -70,12 +76,12 @@ def spelled(x: Interval | None) -> str:
 
 
 def number_or_dash(x: float | None) -> str:
-    """Three digits."""
+    """The number with three digits, or a dash."""
     return "–" if x is None else number(x, 3)
 
 
 def p_value(x: float | None) -> str:
-    """Three decimals."""
+    """The p-value with three decimals, or a dash."""
     return "–" if x is None else "< 0.001" if x < 0.001 else f"{x:.3f}"
 
 
@@ -85,7 +91,7 @@ def count(n: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the largest unit of which there are two."""
+    """The duration in the largest unit of which there are at least two."""
     for unit, length in (("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.1f} {unit}"

@@ -1,10 +1,10 @@
-"""Sol in two dimensions: the disc that a plane cuts from the ball ‖θ‖ <= B, and what is left of it.
+"""Sol in two dimensions: its intersection with a plane.
 
 In a plane every row <g, θ> <= b of :mod:`tensorplan.planners.tensorplan.sol` is a half-plane and every temporal
-difference l_a a line, so T1 and T2 leave a convex polygon and T3, some |l_a| <= tol, a union of strips.  For d = 2 the
-plane is all there is.  Otherwise it goes through two parameters and along φ(s0), so that both are seen where they are.
+difference l_a a line, so T1 and T2 leave a convex polygon and T3, some |l_a| <= tol, a union of strips; the ball
+‖θ‖ <= B is a disc.  For d = 2 this is all of Sol.  Otherwise the plane contains two parameters and the direction φ(s0).
 
-Everything is widened by :data:`SLACK`, far below what an eye can see, since parameters are rounded.
+Constraints are widened by an invisible :data:`SLACK`, since parameters are rounded.
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from tensorplan.core import Array
 from tensorplan.planners.tensorplan.trace import Disjunction
 
 SLACK = 1e-7
-"""What constraints are widened by, relative to 1 + B."""
+"""How much constraints are widened, relative to 1 + B."""
 
 MOST = 300
-"""Pieces of Sol at which no more disjunctions are looked at: what is shown then contains Sol."""
+"""The most pieces before further disjunctions are ignored: the picture then contains Sol."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """The points origin + x across + y up, where up is the direction of φ(s0): the higher, the more θ promises.
+    """The points origin + x across + y up, where up is the direction of φ(s0): the higher, the larger <φ(s0), θ>.
 
-    ``origin`` is orthogonal to ``up``, so y = <up, θ>.  The ball cuts a disc from the plane, with its middle at
-    (centre, 0).
+    ``origin`` is orthogonal to ``up``, so y = <up, θ>.  The ball is a disc in the plane, around (centre, 0).
     """
 
     origin: Array
@@ -41,7 +40,7 @@ class Plane:
 
     @classmethod
     def through(cls, objective: Array, theta: Array, other: Array, radius: float) -> Plane:
-        """The plane through two parameters along φ(s0); the only one for d = 2, and for d = 1 a line made wide."""
+        """The plane through two parameters along φ(s0); the only one for d = 2, and a degenerate one for d = 1."""
         d = len(objective)
         norm = float(np.linalg.norm(objective))
         up = objective / norm if norm > 0 else np.eye(d)[0]
@@ -51,7 +50,7 @@ class Plane:
             return cls(np.zeros(2), np.array([up[1], -up[0]]), up, 0.0, radius)
         across = theta - other
         across = across - (across @ up) * up
-        if np.linalg.norm(across) <= SLACK * (1 + radius):  # one above the other: any direction will do
+        if np.linalg.norm(across) <= SLACK * (1 + radius):  # they differ along φ(s0) only: any direction will do
             across = np.eye(d)[int(np.argmin(np.abs(up)))]
             across = across - (across @ up) * up
         across = across / np.linalg.norm(across)
@@ -61,7 +60,7 @@ class Plane:
         return cls(origin, across, up, centre, size)
 
     def place(self, theta: Array) -> tuple[float, float]:
-        """(x, y) of a parameter; of its shadow where it is not in the plane."""
+        """(x, y) of the projection of a parameter on the plane."""
         return float((theta - self.origin) @ self.across), float(theta @ self.up)
 
     def lift(self, x: float, y: float) -> Array:
@@ -82,7 +81,7 @@ class Plane:
         """Whether a convex polygon has a point in the disc."""
         points = polygon - [self.centre, 0.0]
         steps = np.roll(points, -1, axis=0) - points
-        turns = points[:, 0] * steps[:, 1] - points[:, 1] * steps[:, 0]  # where the middle is, seen from each side
+        turns = points[:, 0] * steps[:, 1] - points[:, 1] * steps[:, 0]  # on which side of each edge the centre is
         if len(points) > 2 and (turns >= 0).all() and turns.max() > 0:
             return True
         lengths = np.einsum("ij,ij->i", steps, steps)
@@ -92,7 +91,7 @@ class Plane:
 
 
 def convex_part(plane: Plane, rows: Sequence[Sequence[float]], radius: float) -> Array:
-    """What the rows leave of the square around the disc: a convex polygon, (n, 2), counterclockwise; maybe empty."""
+    """The part of the square around the disc that satisfies the rows: a convex polygon, (n, 2), counterclockwise."""
     if not len(rows):
         return plane.square()
     table = np.array(rows, dtype=np.float64)
@@ -102,7 +101,7 @@ def convex_part(plane: Plane, rows: Sequence[Sequence[float]], radius: float) ->
 
 
 def strips(plane: Plane, polygon: Array, disjunction: Disjunction, radius: float) -> list[Array]:
-    """What each alternative |l_a| <= tol leaves of a convex polygon."""
+    """The parts of a convex polygon that satisfy each alternative |l_a| <= tol."""
     tol, deltas = disjunction
     table = np.array(deltas, dtype=np.float64)
     lines = plane.lines(table[:, 1:], table[:, 0])
@@ -112,14 +111,14 @@ def strips(plane: Plane, polygon: Array, disjunction: Disjunction, radius: float
 
 
 def pieces(plane: Plane, polygon: Array, disjunctions: Iterable[Disjunction], radius: float) -> list[Array]:
-    """Sol in the plane as a union of convex polygons: the thinnest disjunctions are looked at first."""
+    """Sol in the plane as a union of convex polygons, by disjunctions in increasing order of tolerance."""
     found = [polygon] if len(polygon) and plane.meets_disc(polygon) else []
     for disjunction in sorted(disjunctions, key=lambda pair: pair[0]):
         found = _distinct(
             piece
             for old in found
             for piece in strips(plane, old, disjunction, radius)
-            if plane.meets_disc(piece)  # so far only the square was cut
+            if plane.meets_disc(piece)  # polygons are clipped to the square, not to the disc
         )
         if len(found) > MOST:
             break
@@ -156,7 +155,7 @@ def _clip(polygon: Array, line: Array) -> Array:
 
 
 def _distinct(polygons: Iterable[Array]) -> list[Array]:
-    """The polygons that are not inside of an earlier one, nor of a later one."""
+    """The polygons that are not inside another one."""
     kept: list[Array] = []
     for polygon in polygons:
         if any(_inside(polygon, other) for other in kept):

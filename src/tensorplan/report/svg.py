@@ -1,7 +1,7 @@
-"""Small plots as SVG: two scales, a frame, and series whose colours the page's style sheet chooses.
+"""Small plots as SVG: two scales, a frame, and series.
 
-Series i has the class ``s{i % COLOURS}`` and draws in ``currentColor``;
-its dashes and its marker tell it apart on paper.
+Series i has the class ``s{i % COLOURS}`` and draws in ``currentColor``, which the page's style sheet sets; its dashes
+and its marker distinguish it without colours.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ LEFT, RIGHT, TOP, BOTTOM = 66, 504, 14, 296
 COLOURS = 8
 DASHES = (None, "7 3", "2 3", "9 3 2 3")
 FLOOR = 26
-"""Pixels between the end of a logarithmic scale and the place of what is zero or less."""
+"""Pixels between the end of a logarithmic scale and the tick for values <= 0."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Where values lie on an axis, from pixel ``start`` to pixel ``end``."""
+    """An axis from pixel ``start`` to pixel ``end``."""
 
     low: float
     high: float
@@ -31,12 +31,12 @@ class Scale:
     end: float
     log: bool = False
     floor: str | None = None
-    """The label of a place of its own in front of a logarithmic scale, for what is <= 0."""
+    """The label of a separate tick before a logarithmic scale, for values <= 0."""
     marks: tuple[float, ...] | None = None
-    """The ticks, where they are given."""
+    """The ticks, if given."""
 
     def place(self, value: float) -> float:
-        """The pixel of a value; the ends of the axis for what is beyond them."""
+        """The pixel of a value, clipped to the ends of the axis."""
         if self.log:
             begin = self.start + math.copysign(FLOOR, self.end - self.start) if self.floor is not None else self.start
             if value <= 0:
@@ -57,7 +57,7 @@ class Scale:
 
 
 def log_scale(values: Iterable[float], start: float, end: float, marks: Iterable[float] | None = None) -> Scale:
-    """A logarithmic scale that holds the values, with a floor if some are not positive."""
+    """A logarithmic scale that contains the values, with a floor if some are not positive."""
     values = [value for value in values if math.isfinite(value)]
     positive = [value for value in values if value > 0] or [1.0]
     low, high = min(positive), max(positive)
@@ -97,7 +97,7 @@ def _label(value: float) -> str:
 
 
 def plot(x: Scale, y: Scale, x_label: str, y_label: str, series: Iterable[Markup], describe: str) -> Markup:
-    """The whole picture: grid, ticks, labels and the series on top; ``describe`` is for those who cannot see it."""
+    """The plot: grid, ticks, labels and the series on top; ``describe`` is its text for screen readers."""
     frame = []
     for at, label in x.ticks():
         frame.append(tag("line", class_="grid", x1=_px(at), x2=_px(at), y1=TOP, y2=BOTTOM))
@@ -148,7 +148,7 @@ def whiskers(ends: Iterable[tuple[float, float, float, float]]) -> Markup:
 
 
 def marker(x: float, y: float, index: int, title: str | None = None) -> Markup:
-    """The sign of a series: circle, square, triangle, diamond, cross."""
+    """The marker of a series: circle, square, triangle, diamond, cross."""
     r = 5
     shapes = (
         f"M{_px(x - r)} {_px(y)}a{r} {r} 0 1 0 {2 * r} 0a{r} {r} 0 1 0 {-2 * r} 0Z",

@@ -1,4 +1,4 @@
-"""The pictures of a sweep: queries against regret, performance profiles, scaling in A, d and H."""
+"""The plots of a sweep: queries against regret, performance profiles, scaling in A, d and H."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ SIZES = {"dimension": "d", "actions": "A", "horizon": "H"}
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs and what follows from them, computed once."""
+    """The runs and their summaries, computed once."""
 
     rows: Sequence[Row]
 
     @cached_property
     def planners(self) -> list[str]:
-        """In order of appearance; series have their numbers."""
+        """The planners in order of appearance, which numbers the series."""
         return list(dict.fromkeys(row.planner for row in self.rows))
 
     @cached_property
     def standings(self) -> list[Standing]:
-        """One for each of them."""
+        """One standing per planner."""
         return standings(self.rows)
 
     @cached_property
@@ -48,7 +48,7 @@ class Runs:
 
 
 def pictures(runs: Runs) -> Section | None:
-    """All that there is something to show in, below one legend."""
+    """The plots that have data, below one legend."""
     figures = [_trade_off(runs), _profile(runs), *(_scaling(runs, size) for size in SIZES)]
     there = [figure for figure in figures if figure is not None]
     if not there:
@@ -98,7 +98,7 @@ def _trade_off(runs: Runs) -> Markup | None:
 
 
 def _paths(runs: Runs, centres: Mapping[int, tuple[Interval, Interval]], x: svg.Scale, y: svg.Scale) -> list[Markup]:
-    """Lines through the settings of one planner, by its queries."""
+    """Lines through the settings of one planner, in order of queries."""
     families = grouped((runs.planners[index].partition(":")[0], index) for index in centres)
     paths = []
     for members in families.values():
@@ -130,7 +130,7 @@ def _profile(runs: Runs) -> Markup | None:
     known = {row.problem for row in runs.rows if row.optimal is not None}
     out = sum(row.problem not in known or (row.done and row.optimal is None) for row in runs.rows)
     caption = (
-        "The fraction of runs with a regret of at most this; failed runs never get there. Bands: 95% at each point, by "
+        "The fraction of runs with a regret of at most this; failed runs never reach it. Bands: 95% at each point, by "
         "stratified bootstrap. Higher is better."
     )
     caption += f" {count(out, 'run')} left out: v*(s₀) is not known." if out else ""
@@ -176,5 +176,5 @@ def _figure(title: str, picture: Markup, caption: str) -> Markup:
 
 
 def _ends(x: Interval) -> list[float]:
-    """What a picture must have room for."""
+    """The values that a plot must contain."""
     return list(x) if math.isfinite(x.high) else [x.mean]

@@ -1,4 +1,4 @@
-"""Terminal tables that fit 80 columns; narrower ones are shown as lists."""
+"""Terminal tables that fit 80 columns; narrower terminals get lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.table import Column, Table
 
 from tensorplan.report.certificates import certificate_lines
 
-if TYPE_CHECKING:  # tables are drawn from plain data; what makes it need not be loaded
+if TYPE_CHECKING:  # for the types alone: tables must load fast
     from tensorplan.core import Certificate, Problem, Run
     from tensorplan.core.intervals import Interval
     from tensorplan.diagnosis.diagnosis import Diagnosis
@@ -41,11 +41,11 @@ def _table(title: str, left: Sequence[str], right: Sequence[str], note: str | No
 
 
 FOLDED = 8
-"""Characters that a column of text must have to be readable, if it has as many."""
+"""The least width of a column of text, unless its text is shorter."""
 
 
 def fitted(table: Table, width: int) -> Table:
-    """The table, or where numbers would be cut off at that width, a list of its rows, each a line per column."""
+    """The table, or if numbers would be cut off at that width, a list of its rows with a line per column."""
     edges = 1 + 2 * len(table.columns)
     if edges + sum(_needed(column) for column in table.columns) <= width:
         return table
@@ -67,7 +67,7 @@ def _needed(column: Column) -> int:
 
 
 def number(x: float, digits: int = 4) -> str:
-    """A few digits, thousands apart, no exponent for what people count."""
+    """A number with a few digits and thousands separators, without an exponent."""
     if not math.isfinite(x):
         return "-"
     if abs(x) < 5e-10:
@@ -78,14 +78,14 @@ def number(x: float, digits: int = 4) -> str:
 
 
 def with_interval(x: Interval | None) -> str:
-    """``mean ± radius``; a dash where there is nothing to show."""
+    """``mean ± radius``, or a dash."""
     if x is None or math.isnan(x.mean):
         return "-"
     return number(x.mean, 3) + (f" ± {number(x.high - x.mean, 2)}" if math.isfinite(x.high) else "")
 
 
 def seconds(x: float) -> str:
-    """Hundredths are enough."""
+    """Seconds with two decimals at most."""
     return "<0.01" if x < 0.01 else f"{x:.2f}" if x < 100 else f"{x:,.0f}"
 
 
@@ -125,7 +125,7 @@ def run_table(problem: Problem, run: Run, optimal: Sequence[float | None]) -> Ta
 
 
 def certificate_sentences(run: Run) -> list[str]:
-    """What the planner vouches for: in full for one episode, in a few lines for each kind of several."""
+    """The certificates: in full for one episode, in a few lines for each kind of several."""
     kinds: dict[tuple[str, str], list[Certificate]] = {}
     for episode in run.episodes:
         if episode.certificate is not None:
@@ -155,7 +155,7 @@ def constants_table(constants: Constants) -> Table:
 
 
 def mode_costs_table(constants: Constants, records: Iterable[Mapping[str, Any]]) -> Table:
-    """What the modes asked for, beside the paper's worst case."""
+    """The queries of the modes, beside the paper's worst case."""
     title = "Measured in one episode on a random layered problem of that shape"
     note = "fewer: the paper's worst case, in units of the queries"
     table = _table(title, ["mode", "what is random"], ["queries", "fewer", "loss at most", "gap"], note)
@@ -221,7 +221,7 @@ def cost_record(cost: Cost) -> dict[str, Any]:
 
 
 def attempt_record(row: Row) -> dict[str, Any]:
-    """A planner on a hard MDP as plain data; there A = p and H = Kp."""
+    """A run of a planner on a hard MDP, in which A = p and H = Kp, as plain data."""
     assert row.actions is not None
     assert row.horizon is not None
     return {
@@ -238,7 +238,7 @@ def attempt_record(row: Row) -> dict[str, Any]:
 
 
 def growth_sentences(hardness: Hardness) -> list[str]:
-    """How fast the cost grows, for each strategy."""
+    """The growth of the cost, one sentence per strategy."""
     return [
         f"{g.strategy}: the cost doubles {g.doublings.mean:.3f} times per unit of p "
         f"(95%: {g.doublings.low:.3f} to {g.doublings.high:.3f}); 2^p/|W_close| doubles {g.guesses:.3f} times"
@@ -265,7 +265,7 @@ def attempts_table(hardness: Hardness) -> Table:
 
 
 def table1_table(table: Table1) -> Table:
-    """For each family of each row: who decides, its cost at the least and the largest size, and how that grows."""
+    """For each family of each row: the decisive planner, its cost at the least and the largest size, and the growth."""
     out = _table(
         "Table 1, measured",
         ["", "class", "planner", "size"],
@@ -288,7 +288,7 @@ def table1_table(table: Table1) -> Table:
 
 
 def _table1_lines(result: RowResult) -> Iterator[tuple[str, str, str, str]]:
-    """Planner, size, queries and growth: two lines for each family, and one for what is forced."""
+    """Planner, size, queries and growth: two lines for each family, and one for the lower bound."""
     for part in result.families:
         symbol = part.family.symbol
         for curve in part.curves:
@@ -325,7 +325,7 @@ def _grown(curve: CostCurve, symbol: str) -> tuple[str, str]:
 
 
 def standings_table(standings: Sequence[Standing], runs: int) -> Table:
-    """A sweep in a few lines: one per planner."""
+    """A summary of a sweep, one line per planner."""
     table = _table(
         f"{runs} run{'s' * (runs != 1)}",
         ["planner"],
@@ -345,7 +345,7 @@ def standings_table(standings: Sequence[Standing], runs: int) -> Table:
 
 
 def so_far_table(rows: Iterable[Row]) -> Table:
-    """A sweep under way: one line per planner, with medians of the runs that are done."""
+    """A running sweep, one line per planner, with medians over the finished runs."""
     table = _table("So far", ["planner"], ["done", "failed", "regret", "queries", "secs"], "medians")
     by_planner: dict[str, list[Row]] = {}
     for row in rows:
@@ -371,7 +371,7 @@ def _mark(verdict: bool | None) -> str:
 
 
 def count(x: Decimal | float) -> str:
-    """Digits for what people count, powers of ten for the rest, however large."""
+    """A count: all digits up to 10^9, powers of ten beyond."""
     if x == math.inf:
         return "no bound"
     if x == 0 or 1 <= x < 10**9:
@@ -380,7 +380,7 @@ def count(x: Decimal | float) -> str:
 
 
 def brief(x: float) -> str:
-    """Three digits from 100,000 on."""
+    """A count with three digits from 100,000 on."""
     return f"{x:,.0f}" if x < 1e5 else f"{x:.2e}".replace("e+0", "e").replace("e+", "e")
 
 
@@ -395,7 +395,7 @@ def comparison_table(comparison: Comparison) -> Table:
         "times: queries in units of the first planner's; worst: largest call"
     )
     if not all_ended:
-        note += ";\nepisodes that did not end count with what they had earned"
+        note += ";\nincomplete episodes count with their reward so far"
     columns = ["regret", "return", "queries", "times", "worst", "secs", *([] if all_ended else ["ended"])]
     table = _table(f"{comparison.problem}, {seeds} seed{'s' * (seeds != 1)}", ["planner"], columns, note)
     table.columns[0].min_width = min(20, max(len(s.planner) for s in summaries))
@@ -414,7 +414,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def diagnosis_table(diagnosis: Diagnosis) -> Table:
-    """What is known about the features: a section for v* and one for q*."""
+    """The findings about the features: a section for v* and one for q*."""
     from tensorplan.diagnosis.diagnosis import findings
 
     note = "\n".join(diagnosis.notes) or None

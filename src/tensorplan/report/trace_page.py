@@ -1,6 +1,6 @@
-"""A page that steps through TensorPlan: the states, the bounds, the queries, and Sol with the optimistic θ in it.
+"""A page that steps through a run of TensorPlan: states, bounds, queries, and Sol with the optimistic θ in it.
 
-The page is one file that asks no network for anything.  All text in it is data to the script, and is shown as text.
+The page is self-contained, and its script inserts all data as text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -24,21 +23,21 @@ from tensorplan.core.files import write_output
 from tensorplan.planners.tensorplan.trace import Disjunction, Failure, Iteration, Trace
 from tensorplan.report.certificates import certificate_lines
 from tensorplan.report.markup import Markup, tag
-from tensorplan.report.pieces import count
+from tensorplan.report.pieces import asset, count
 from tensorplan.report.sol_slice import Plane, convex_part, pieces, strips
 from tensorplan.report.trace_pictures import Pictures, pictures_of, state_of
 
 FILM = 256
-"""States of one step that are pictured; of longer paths every second, third, ..."""
+"""The most states drawn in one step; of longer paths every second, third, .. one is."""
 
 STRIPS = 60
-"""Alternatives of new disjunctions that are drawn in one step."""
+"""The most alternatives of new disjunctions drawn in one step."""
 
 CLOSED = 1e-6
-"""The gap, relative to 1 + B and to the length of the path, at which bounds are said to meet."""
+"""The gap, relative to 1 + B and to the length of the path, at which bounds meet."""
 
 LABEL = 48
-"""Characters of a state that are shown."""
+"""The most characters of a state."""
 
 
 def write_trace_page(
@@ -49,10 +48,10 @@ def write_trace_page(
     certificate: Certificate | None = None,
     pictures: Pictures | None = None,
 ) -> Path:
-    """Write the page of a recorded run, with the certificate that it led to.
+    """Write the page of a recorded run, with its certificate; its path.
 
     ``pictures`` draw the states of the problem; puzzles of the catalog have their own, and other problems are drawn as
-    a graph of the states that were visited, stage by stage.
+    a graph of the visited states, stage by stage.
     """
     return write_output(path, trace_page(problem, trace, certificate=certificate, pictures=pictures))
 
@@ -67,26 +66,22 @@ def trace_page(
     parts = {
         "title": html.escape(f"TensorPlan on {problem}"),
         "claim": "" if certificate is None else _claim(certificate),
-        "style": _asset("trace.css"),
-        "script": _asset("trace.js"),
+        "style": asset("trace_assets/trace.css"),
+        "script": asset("trace_assets/trace.js"),
         "data": data.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"),
     }
-    before, *rest = _asset("trace.html").split("{{")
+    before, *rest = asset("trace_assets/trace.html").split("{{")
     return before + "".join(parts[name] + text for name, text in (part.split("}}", 1) for part in rest))
 
 
 def _claim(certificate: Certificate) -> Markup:
-    """What the run has proved."""
+    """The section on the certificate."""
     lines = (tag("p", line) for line in certificate_lines([certificate]))
     return tag("section", tag("h2", "Certificate"), *lines, id="claim")
 
 
-def _asset(name: str) -> str:
-    return files("tensorplan.report").joinpath("trace_assets", name).read_text(encoding="utf-8")
-
-
 def _data(trace: Trace, pictures: Pictures) -> dict[str, Any]:
-    """All that the script needs."""
+    """The data for the script."""
     chart = _Chart(trace, pictures)
     slices = _slices(trace)
     steps, before = [], 0
@@ -120,7 +115,7 @@ def _data(trace: Trace, pictures: Pictures) -> dict[str, Any]:
 
 
 def sentence(trace: Trace, step: int, move: str = "step") -> str:
-    """What happened in an iteration."""
+    """A sentence on one iteration."""
     now = trace.iterations[step]
     promise = f"θ promises {_number(float(np.dot(trace.objective, now.theta)))}"
     if trace.mode == "certified":
@@ -130,7 +125,7 @@ def sentence(trace: Trace, step: int, move: str = "step") -> str:
     if now.failures:
         failure = now.failures[0]
         n = len(now.path)
-        kept = f" and keeps its word for {count(n, move)}; " if n else "; but "
+        kept = f" and is consistent for {count(n, move)}; " if n else "; but "
         where = f"at stage {failure.stage} " if staged and n else "then " if n else "already at the start "
         what = "misses" if paper else "falls short"
         learned = "its temporal differences are recorded" if paper else "the state is recorded"
@@ -142,10 +137,8 @@ def sentence(trace: Trace, step: int, move: str = "step") -> str:
         return f"{promise}, and the rollouts are clean: no state fails the test, and this θ acts."
     path = f"a path of {count(len(now.path), move)}"
     if abs(now.gap) <= CLOSED * (1 + trace.radius) * (1 + len(now.path)):
-        return f"{promise}, and {path} collects just that: the bounds meet, and the path is optimal."
-    return (
-        f"{promise}, and {path} is consistent, but the bounds are {_number(now.gap)} apart: what it collects is less."
-    )
+        return f"{promise}, and {path} earns it: the bounds meet, and the path is optimal."
+    return f"{promise}, and {path} is consistent, but the bounds are {_number(now.gap)} apart: it earns less."
 
 
 def _certified(now: Iteration) -> str:
@@ -153,13 +146,13 @@ def _certified(now: Iteration) -> str:
         f"the bounds on v* are {_number(now.gap)} apart" if math.isfinite(now.gap) else "there is no lower bound yet"
     )
     if not now.failures:
-        return f", and no visited state is measured against it; {bounds}."
+        return f", and no visited state is measured; {bounds}."
     stages = sorted({failure.stage for failure in now.failures})
     where = f"stage{'s' if len(stages) > 1 else ''} {_list(stages)}"
     worst = max(failure.violation for failure in now.failures)
     return (
         f"; episodes of its policy meet {count(len(now.failures), 'state')} ({where}) where every action falls short, "
-        f"by up to {_number(worst)}: measured well enough, {'they exclude' if len(now.failures) > 1 else 'it excludes'}"
+        f"by up to {_number(worst)}: once measured, {'they exclude' if len(now.failures) > 1 else 'it excludes'}"
         " this θ."
     )
 
@@ -187,7 +180,7 @@ def _number(x: float) -> str:
 
 
 def _short(x: float) -> float:
-    """Four digits behind the point, or as many that count."""
+    """The number with four decimals, or four significant digits."""
     return round(x, 4) if abs(x) >= 0.1 else float(f"{x:.4g}") if abs(x) > 5e-10 else 0.0
 
 
@@ -200,7 +193,7 @@ def _finite(x: float) -> float | None:
 
 @dataclass
 class _Spot:
-    """A dot: a state, in a column where there is no map."""
+    """The dot of a state, in a column if there is no map."""
 
     number: int
     column: int
@@ -212,7 +205,7 @@ class _Spot:
 
 
 class _Chart:
-    """Where every state is drawn: on the map of a puzzle, or in columns, by stage or number of steps."""
+    """The positions of all states: on the map of a puzzle, or in columns by stage or number of steps."""
 
     def __init__(self, trace: Trace, pictures: Pictures) -> None:
         self.pictures = pictures
@@ -259,7 +252,7 @@ class _Chart:
         return self._spot(met[0] if met else len(now.path), failure.state)
 
     def _film(self, way: list[_Spot], ended: bool) -> list[list[int]]:
-        """[number of moves, spot] for states that are pictured; the goal is number -1."""
+        """[number of moves, spot] of the states that are drawn; the goal is spot -1."""
         draw = self.pictures.picture
         if draw is None or any(spot.state is None for spot in way):
             return []
@@ -280,7 +273,7 @@ class _Chart:
             spot.x, spot.y = self.pictures.place(spot.state)
 
     def _by_column(self) -> None:
-        """Columns from left to right; a state stands about as high as those that lead to it."""
+        """Columns from left to right; a state is about as high as its predecessors."""
         columns: dict[int, list[_Spot]] = {}
         for spot in self.spots.values():
             columns.setdefault(spot.column, []).append(spot)
@@ -319,7 +312,7 @@ def _clip_text(text: str) -> str:
 
 
 def _slices(trace: Trace) -> list[dict[str, Any]]:
-    """Sol in the plane of every iteration, as it was when its θ was chosen, and what the iteration added."""
+    """Sol in the plane of every iteration when its θ was chosen, and the constraints that the iteration added."""
     rows, disjunctions = list(trace.rows), list(trace.disjunctions)
     thetas = [np.array(i.theta) for i in trace.iterations]
     drawn = []
@@ -334,7 +327,7 @@ def _slices(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _ranges(now: Iteration) -> int:
-    """How many rows were added while θ was chosen: ranges of values, which come as pairs <φ, θ> <= b, <-φ, θ> <= -a."""
+    """How many rows were added before θ was chosen: value ranges, which come as pairs <φ, θ> <= b, <-φ, θ> <= -a."""
     n = 0
     while n + 1 < len(now.rows) and np.array_equal(now.rows[n][:-1], -np.array(now.rows[n + 1][:-1])):
         n += 2
@@ -342,7 +335,7 @@ def _ranges(now: Iteration) -> int:
 
 
 def _other(thetas: list[Array], k: int) -> Array:
-    """The last θ; for the last one itself, the one before that is different."""
+    """The last θ; for the last one itself, the latest that differs from it."""
     for other in (thetas[-1], *reversed(thetas[:k])):
         if np.linalg.norm(other - thetas[k]) > 1e-6 * (1 + np.linalg.norm(other)):
             return other
@@ -386,7 +379,7 @@ def _strip(disjunction: Disjunction, mode: str) -> Disjunction:
 
 
 def _outline(plane: Plane, polygon: Array) -> list[list[float]]:
-    """Corners in units of the disc, those left out that fall on the one before."""
+    """Corners in units of the disc, without repetitions."""
     kept: list[list[float]] = []
     for corner in polygon:
         point = _point(plane, (float(corner[0]), float(corner[1])))

@@ -1,6 +1,6 @@
-"""Pictures of states, for pages: a puzzle as it would stand on the table, and where its states lie on a map.
+"""Pictures of states for pages: drawings of puzzles, and maps of their states.
 
-A drawing starts from what a trace keeps of a state, its ``repr``, and from the problem's name alone.
+They are made from the ``repr`` of a state, as recorded in a trace, and the problem's name alone.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tensorplan.problems.puzzles import Hanoi
 Point = tuple[float, float]
 
 MAPPED = 5
-"""Disks, the largest ones, that the map of Hanoi tells apart: of more it shows triangles instead of states."""
+"""The most disks, the largest ones, that the map of Hanoi resolves; triangles stand for the smaller ones."""
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """How the states of a family look.
+    """How to draw the states of a family.
 
-    ``picture(state)`` is the inside of an SVG with the view box ``0 0 120 60``; it goes into the page as it is.
-    ``place(state)`` is the state's point on a map, x to the right and y down, and ``backdrop`` a path of the map.
-    ``goal`` is what the puzzle looks like at END, and ``move`` what a step is called.
+    ``picture(state)`` is the content of an SVG with the view box ``0 0 120 60``, and is not escaped.  ``place(state)``
+    is the state's point on a map, x to the right and y down, and ``backdrop`` the edges of the map.  ``goal`` is the
+    state drawn at END, and ``move`` the word for a step.
     """
 
     picture: Callable[[Any], str] | None = None
@@ -38,7 +38,7 @@ class Pictures:
 
 
 def pictures_of(problem: str) -> Pictures | None:
-    """The pictures of a problem's family, where there are some."""
+    """The pictures of a problem's family, if it has any."""
     family, size = re.split(r"[/:]", problem + "/")[:2]
     numbers = [int(n) for n in re.findall(r"\d+", size)]
     if family == "hanoi" and numbers:
@@ -52,7 +52,7 @@ def pictures_of(problem: str) -> Pictures | None:
 
 
 def state_of(text: str) -> tuple[int, ...] | None:
-    """The state behind a ``repr``, where it is a tuple of whole numbers."""
+    """The state with this ``repr``, if it is a tuple of whole numbers."""
     try:
         state = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -84,8 +84,8 @@ def hanoi_picture(state: tuple[int, ...]) -> str:
 def hanoi_place(state: tuple[int, ...]) -> Point:
     """The state's point in the Sierpiński triangle, the graph of the game (Hinz et al., The Tower of Hanoi).
 
-    The largest disk says in which of three triangles; inside of it the two pegs that the disk is not on change roles,
-    so that states one move apart are neighbours.
+    The largest disk selects one of three triangles; inside it the other two pegs swap roles, so that states one move
+    apart are neighbours.
     """
     corners = ((0.0, math.sqrt(0.75)), (0.5, 0.0), (1.0, math.sqrt(0.75)))
     x, y, roles = 0.0, 0.0, [0, 1, 2]
@@ -99,7 +99,7 @@ def hanoi_place(state: tuple[int, ...]) -> Point:
 
 
 def _hanoi_map(disks: int) -> tuple[tuple[Point, Point], ...]:
-    """The triangles of states that differ in the small disks, and the moves of large ones between them."""
+    """The edges of the map: triangles of states that differ in small disks, and moves of large ones between them."""
     game, large = Hanoi(disks), min(disks - 1, MAPPED)
     edges: list[tuple[Point, Point]] = []
     for rest in itertools.product(range(3), repeat=large):
@@ -116,7 +116,7 @@ def _hanoi_map(disks: int) -> tuple[tuple[Point, Point], ...]:
 
 
 def rings_picture(state: tuple[int, ...]) -> str:
-    """A bar with the rings that are on it, the others below; ring 0 is at the free end, on the right."""
+    """A bar with the rings on it, the others below; ring 0 is at the free end, on the right."""
     n = len(state)
     step = 104 / n
     radius = min(8.0, 0.42 * step)
@@ -131,7 +131,7 @@ def rings_picture(state: tuple[int, ...]) -> str:
 
 
 def grid_place(sides: list[int]) -> Callable[[tuple[int, ...]], Point]:
-    """Cells where one would look for them, the start at the lower left."""
+    """The point of a cell, with the start at the lower left."""
     longest = max(sides) - 1
 
     def place(state: tuple[int, ...]) -> Point:

@@ -1,1 +1,1 @@
-"""Many runs, kept in a store that survives."""
+"""Resumable sweeps of many runs, their store and their statistics."""

@@ -18,7 +18,7 @@ TYPES = {"str": "TEXT", "int": "INTEGER", "float": "REAL"}
 COLUMNS = {f.name: TYPES[str(f.type).removesuffix(" | None")] for f in fields(Row)}
 """Names and SQL types, in the order of the fields."""
 LARGEST = 2**63 - 1
-"""The largest whole number that SQLite and Parquet have a place for."""
+"""The largest integer in SQLite and Parquet."""
 
 
 def storable(value: Any) -> Any:
@@ -29,12 +29,12 @@ def storable(value: Any) -> Any:
 
 
 def restored(column: str, value: Any) -> Any:
-    """What :func:`storable` was given."""
+    """The inverse of :func:`storable`."""
     return int(value, 16) if isinstance(value, str) and COLUMNS[column] == "INTEGER" else value
 
 
 def check_export(path: str | Path) -> None:
-    """BadInput where rows cannot be exported to a file of that name; it may be asked before there are any."""
+    """Raise BadInput if rows cannot be exported to a file of that name."""
     kind = Path(path).suffix.lower()
     if kind not in _EXPORTS:
         raise BadInput(f"cannot export to {str(path)!r}: the name must end in {' or '.join(_EXPORTS)}")
@@ -44,7 +44,7 @@ def check_export(path: str | Path) -> None:
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:
-    """Write the rows to a file whose name says how."""
+    """Write the rows in the format of the file's suffix."""
     _EXPORTS[path.suffix.lower()](path, rows)
 
 

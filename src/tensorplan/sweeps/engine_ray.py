@@ -1,8 +1,8 @@
-"""Units on a Ray cluster (the extra ``ray``): one that is running, by its address, or one that is started here.
+"""Units on a Ray cluster (the extra ``ray``): a running one, by its address, or one started here.
 
-There is one Ray actor per slot, and each does its units as :mod:`tensorplan.sweeps.engines` does, in a process of its
-own that it watches: limits, crashes and results are the same as without Ray.  An actor that is lost, with its machine
-or alone, is replaced, and its unit has failed.  All machines of the cluster must have this package installed.
+There is one Ray actor per slot, which runs its units in a watched process, as :mod:`tensorplan.sweeps.engines` does:
+limits, crashes and results are the same as without Ray.  An actor that is lost, alone or with its machine, is replaced,
+and its unit fails.  All machines of the cluster must have this package installed.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class RayEngine:
         self._busy: dict[Any, tuple[Unit, Any]] = {}
 
     def submit(self, unit: Unit) -> None:
-        """Take on a unit; a slot must be free."""
+        """Start a unit; a slot must be free."""
         actor = (
             self._idle.pop() if self._idle else self._ray.remote(num_cpus=1)(_Keeper).remote(self._limits, self._folder)
         )
         self._busy[actor.do.remote(unit)] = unit, actor
 
     def wait(self, seconds: float) -> list[tuple[Unit, Result]]:
-        """What was finished, after at most so many seconds; may be nothing."""
+        """The units that have finished, after at most so many seconds; may be empty."""
         ready, _ = self._ray.wait(list(self._busy), num_returns=1, timeout=seconds)
         over: list[tuple[Unit, Result]] = []
         for reference in ready:
@@ -57,7 +57,7 @@ class RayEngine:
             try:
                 over.append((unit, self._ray.get(reference)))
                 self._idle.append(actor)
-            except self._ray.exceptions.RayTaskError as error:  # not the unit's fault: its process did not start
+            except self._ray.exceptions.RayTaskError as error:  # its process did not start
                 raise TensorplanError(f"a Ray actor cannot work: {error.cause}") from None
             except self._ray.exceptions.RayError as error:
                 self._drop(actor)
@@ -68,7 +68,7 @@ class RayEngine:
         return over
 
     def close(self) -> None:
-        """End the actors, and the cluster if it was started here."""
+        """Stop the actors, and the cluster if it was started here."""
         for actor in [*self._idle, *(actor for _, actor in self._busy.values())]:
             self._drop(actor)
         self._idle, self._busy = [], {}
@@ -81,7 +81,7 @@ class RayEngine:
 
 
 class _Keeper:
-    """Does one unit at a time; lives in an actor, and finds user code in ``folder`` if that machine has it."""
+    """Runs one unit at a time inside an actor; user code is found in ``folder``, if that machine has it."""
 
     def __init__(self, limits: dict[str, Any], folder: str) -> None:
         with suppress(OSError):

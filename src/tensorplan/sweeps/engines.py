@@ -1,11 +1,11 @@
-"""Where units are done: in processes of this machine, each watched, each replaced when it dies.
+"""Local processes that run units, each watched and replaced when it dies.
 
-A worker is a fresh interpreter.  It hears units through a pipe and answers with results, one at a time; the parent
-keeps the clock and looks at the memory of those at work.  A unit that ends its process, or goes over a limit, is a
-failed unit, and the next one gets a new process; what the unit had started ends with the old one.
+A worker is a fresh interpreter.  It receives units through a pipe and sends back results, one at a time; the parent
+watches the time and the memory of busy workers.  A unit that ends its process, or exceeds a limit, has failed, and the
+next one gets a new process; processes that the unit started end with the old one.
 
-What units print, be it in Python, in C or by programs that they start, goes into another pipe.  The parent reads it
-all and keeps the end of it, so that a unit which prints without an end costs neither memory nor disk.
+The output of units, from Python, C or programs that they start, goes into another pipe.  The parent reads all of it and
+keeps the end, so that unlimited output takes neither memory nor disk.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from tensorplan.parallel.processes import Child, processors, resident
 from tensorplan.sweeps.unit import Built, Result, Unit, failure, play
 
 TICK = 0.05
-"""Seconds between two looks at the memory of the workers."""
-PATIENCE = 5
-"""How many workers in a row may end while they start."""
+"""Seconds between checks of the workers' memory."""
+FAILED_STARTS = 5
+"""How many workers in a row may end during start-up."""
 KEPT = 2_000
-"""Characters of what a unit printed that are kept, the last ones: room for a traceback, and rows stay small."""
+"""The last characters of a unit's output that are kept: enough for a traceback, and rows stay small."""
 WIDEST = 4
-"""Bytes of a character in UTF-8, at most."""
+"""The most bytes of a character in UTF-8."""
 CHUNK = 1 << 16
-"""Bytes that are read at a time, as many as a pipe holds."""
+"""Bytes read at a time, as many as a pipe holds."""
 REDIRECTS = os.name == "posix"
-"""Whether what units print can be kept; elsewhere a pipe is no file."""
+"""Whether the output of units can be captured; elsewhere a pipe is no file."""
 
 Work = Callable[[Unit, Built], Result]
 
 
 class Engine(Protocol):
-    """Does units, ``slots`` of them at a time."""
+    """Runs units, ``slots`` of them at a time."""
 
     slots: int
 
     def submit(self, unit: Unit) -> None:
-        """Take on a unit; a slot must be free."""
+        """Start a unit; a slot must be free."""
 
     def wait(self, seconds: float) -> list[tuple[Unit, Result]]:
-        """What was finished, after at most so many seconds; may be nothing."""
+        """The units that have finished, after at most so many seconds; may be empty."""
 
     def close(self) -> None:
-        """Drop what is under way and let go of everything."""
+        """Abort running units and release all resources."""
 
 
 class LocalEngine:
@@ -72,16 +72,16 @@ class LocalEngine:
     ) -> None:
         self.slots = processors() if workers is None else whole("workers", workers, 1)
         if memory is not None and not Path("/proc/self/statm").exists():
-            raise BadInput("a limit on memory needs /proc, as Linux has it, and this system has none")
+            raise BadInput("a memory limit needs /proc, as on Linux, and this system has none")
         self.timeout, self.memory, self.work = timeout, memory, work
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
-        self._stillborn = 0
-        self._looked = 0.0
-        """When the memory was looked at."""
+        self._failed_starts = 0
+        self._checked = 0.0
+        """When the memory was last checked."""
 
     def submit(self, unit: Unit) -> None:
-        """Take on a unit; a slot must be free."""
+        """Start a unit; a slot must be free."""
         worker = self._idle.pop() if self._idle else None
         if worker is not None and not worker.process.is_alive():
             worker.end()
@@ -91,7 +91,7 @@ class LocalEngine:
         worker.take(unit)
 
     def wait(self, seconds: float) -> list[tuple[Unit, Result]]:
-        """What was finished, after at most so many seconds; may be nothing."""
+        """The units that have finished, after at most so many seconds; may be empty."""
         end = time.monotonic() + seconds
         while True:
             pause = max(0.0, end - time.monotonic())
@@ -100,9 +100,9 @@ class LocalEngine:
             if self.timeout is not None:
                 first = min((w.began for w in self._busy if w.ready), default=math.inf)
                 pause = max(0.0, min(pause, first + self.timeout - time.monotonic()))
-            connection.wait([pipe for w in self._busy for pipe in w.ears], pause)
+            connection.wait([pipe for w in self._busy for pipe in w.pipes], pause)
             used = self._used()
-            over = [(w, result) for w in list(self._busy) if (result := self._look(w, used)) is not None]
+            over = [(w, result) for w in list(self._busy) if (result := self._poll(w, used)) is not None]
             for worker, _ in over:
                 self._busy.remove(worker)
                 self._keep(worker)
@@ -110,28 +110,28 @@ class LocalEngine:
                 return [(w.unit, w.with_output(result)) for w, result in over if w.unit is not None]
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         for worker in self._idle + self._busy:
             worker.end()
         self._idle, self._busy = [], []
 
     def _used(self) -> dict[int, float]:
-        """MB of memory of each worker, where there is a limit on it and it is time to look again."""
-        if self.memory is None or time.monotonic() < self._looked + TICK:
+        """MB of memory by worker; empty without a limit, or before the next check is due."""
+        if self.memory is None or time.monotonic() < self._checked + TICK:
             return {}
         used = resident([w.pid for w in self._busy])
-        self._looked = time.monotonic()
+        self._checked = time.monotonic()
         return used
 
-    def _look(self, worker: _Worker, used: Mapping[int, float]) -> Result | None:
-        """What became of the worker's unit, or None while it is at work; ``used`` is MB of memory by worker."""
+    def _poll(self, worker: _Worker, used: Mapping[int, float]) -> Result | None:
+        """The result of the worker's unit, None while it runs; ``used`` is MB of memory by worker."""
         assert worker.unit is not None
-        result = worker.hear()
+        result = worker.poll()
         if not worker.ready:
             if result is not None:
                 self._replace(worker, worker.unit)
             return None
-        self._stillborn = 0
+        self._failed_starts = 0
         if result is not None:
             return result
         if self.timeout is not None and time.monotonic() - worker.began >= self.timeout:
@@ -139,22 +139,22 @@ class LocalEngine:
             return failure(worker.row, "timeout", f"it took longer than {self.timeout:g} seconds")
         if self.memory is not None and used.get(worker.pid, 0.0) > self.memory:
             worker.end()
-            return failure(worker.row, "memory", f"it took more than {self.memory:g} MB of memory")
+            return failure(worker.row, "memory", f"it used more than {self.memory:g} MB of memory")
         return None
 
     def _replace(self, worker: _Worker, unit: Unit) -> None:
-        """Another process for a unit that has not begun, because the first ended while it started."""
-        self._stillborn += 1
-        if self._stillborn > PATIENCE:
+        """Start another process for a unit whose worker ended during start-up."""
+        self._failed_starts += 1
+        if self._failed_starts > FAILED_STARTS:
             raise TensorplanError(
-                f"the workers end while they start ({worker.last_words}); "
+                f"the workers end during start-up ({worker.last_words}); "
                 "a script that sweeps must do so below: if __name__ == '__main__'"
             )
         self._busy.remove(worker)
         self.submit(unit)
 
     def _keep(self, worker: _Worker) -> None:
-        """Use the worker again, unless it is dead or has left too little memory for the next unit."""
+        """Reuse the worker, unless it is dead or holds too much memory for the next unit."""
         if not worker.ended and (self.memory is None or worker.resident() <= self.memory / 2):
             self._idle.append(worker)
         else:
@@ -162,7 +162,7 @@ class LocalEngine:
 
 
 class _Worker(Child):
-    """A process and the unit it is at."""
+    """A process and its current unit."""
 
     def __init__(self, work: Work) -> None:
         self.printed, theirs = connection.Pipe(duplex=False)
@@ -177,26 +177,26 @@ class _Worker(Child):
         self.ready = False
         self.unit: Unit | None = None
         self.began = 0.0
-        """When the unit began, once the interpreter has started."""
+        """When the unit began, after the interpreter has started."""
         self.tail = b""
-        """The end of what the unit has printed."""
+        """The end of the unit's output."""
 
     @property
-    def ears(self) -> list[Any]:
-        """Where to listen."""
+    def pipes(self) -> list[Any]:
+        """The pipes to wait on."""
         return [self.pipe] if self.printed.closed else [self.pipe, self.printed]
 
     def take(self, unit: Unit) -> None:
-        self.read()  # what the unit before left running may go on printing
+        self.read()  # processes left by the unit before may still print
         self.unit, self.row, self.tail = unit, unit.row, b""
         self.began = time.monotonic()
-        with suppress(OSError):  # it has just died: heard of by whoever listens next
+        with suppress(OSError):  # it has just died, which the next poll finds
             self.pipe.send(unit)
 
-    def hear(self) -> Result | None:
-        """The result, if it is there; that of a unit whose process ended is a failure."""
+    def poll(self) -> Result | None:
+        """The result, if there is one; a failure if the process has ended."""
         assert self.unit is not None
-        dead = not self.process.is_alive()  # asked first: what it said before is heard below
+        dead = not self.process.is_alive()  # checked first: a result sent before its end is received below
         self.read()
         try:
             while self.pipe.poll():
@@ -215,7 +215,7 @@ class _Worker(Child):
         return failure(self.row, "failed", self.last_words)
 
     def read(self) -> None:
-        """Take what was printed out of the pipe, as much as it can hold."""
+        """Read the output in the pipe, as much as it can hold."""
         if self.printed.closed:
             return
         try:
@@ -227,13 +227,13 @@ class _Worker(Child):
             self.printed.close()
 
     def end(self) -> None:
-        """End the process and what it started; what they printed is still there."""
+        """Stop the process and those it started; their output is kept."""
         super().end()
         self.read()
         self.printed.close()
 
     def with_output(self, result: Result) -> Result:
-        """The result with what the unit has printed."""
+        """The result with the unit's output."""
         self.read()
         text = self.tail.decode("utf-8", "backslashreplace")
         if len(text) > KEPT:
@@ -245,7 +245,7 @@ class _Worker(Child):
 
 
 def _serve(pipe: Any, printed: Any, work: Work) -> None:
-    """Units in, results out, until nobody asks any more."""
+    """Receive units and send results until the parent ends the process."""
     if REDIRECTS:
         _redirect(printed)
     printed.close()
@@ -258,7 +258,7 @@ def _serve(pipe: Any, printed: Any, work: Work) -> None:
 
 
 def _redirect(printed: Any) -> None:
-    """Let everything that this process prints, and what it starts, go into the pipe; any character can be printed."""
+    """Redirect stdout and stderr of this process and its children to the pipe, in UTF-8."""
     for stream in (1, 2):
         os.dup2(printed.fileno(), stream)
     sys.stdout, sys.stderr = (
@@ -268,7 +268,7 @@ def _redirect(printed: Any) -> None:
 
 
 def _flusher() -> Callable[[], None]:
-    """What empties all buffers of text, those of C included, so that a unit's text is there before its result."""
+    """A function that flushes all text buffers, those of C included, so that output precedes the result."""
     try:
         c: Callable[[None], Any] = ctypes.CDLL(None).fflush
     except (AttributeError, OSError, TypeError):  # not on this system
@@ -276,7 +276,7 @@ def _flusher() -> Callable[[], None]:
 
     def flush() -> None:
         for text in (sys.stdout, sys.stderr):
-            with suppress(AttributeError, OSError, ValueError):  # the unit closed it, or put something else there
+            with suppress(AttributeError, OSError, ValueError):  # the unit closed or replaced it
                 text.flush()
         c(None)
 
@@ -301,7 +301,7 @@ def attempt(unit: Unit, work: Work, tell: Built) -> Result:
 
 
 def _sentence(error: Exception) -> str:
-    """What an error says; a foreign one with its name, which is all where its text cannot be had."""
+    """The message of an error, with the class of a foreign one; the class alone if there is no message."""
     try:
         text = str(error)
     except Exception:

@@ -1,7 +1,7 @@
-"""One name for one thing: specs of problems and planners in a normal form, and all that they stand for.
+"""Specs of problems and planners in a normal form, and the complete parameters that they stand for.
 
-``"layered:d=3:actions=2"`` and ``"layered/2x3:states=200"`` are the same problem: they stand for the same name and the
-same value of every parameter, those left at their defaults included.
+``"layered:d=3:actions=2"`` and ``"layered/2x3:states=200"`` are the same problem: they have the same name and the same
+value of every parameter, defaults included.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from tensorplan.problems import catalog
 
 
 def normal_problem(spec: str) -> str:
-    """The spec of a problem with its parameters in order; BadInput unless the catalog has it.
+    """The spec of a problem with sorted parameters; BadInput unless the catalog has it.
 
-    User code is not loaded: a suite that was stored can be read without it.
+    User code is not loaded, so that a stored suite can be read without it.
     """
     name, size, params = catalog.take_apart(spec)
     return spec_of(f"{name}/{size}" if size else name, params) if is_user_code(name) else checked_problem(spec)
 
 
 def normal_planner(spec: str) -> str:
-    """The spec of a planner with its parameters in order; likewise."""
+    """The spec of a planner with sorted parameters; likewise."""
     name, _, params = registry.take_apart(spec)
     return spec_of(name, params) if is_user_code(name) else checked_planner(spec)
 
 
 def checked_problem(spec: str) -> str:
-    """The same, user code loaded: BadInput for a name or a parameter that there is not."""
+    """The same with user code loaded; BadInput for an unknown name or parameter."""
     name, entry, params = catalog.find(spec)
     _complete(name, entry.build, params)
     name, size, given = catalog.take_apart(spec)
@@ -41,34 +41,34 @@ def checked_problem(spec: str) -> str:
 
 
 def checked_planner(spec: str) -> str:
-    """The same of a planner: BadInput if it cannot be made."""
+    """The same for a planner; BadInput if it cannot be made."""
     registry.make_planner(spec)
     name, _, given = registry.take_apart(spec)
     return spec_of(name, given)
 
 
 def spell(value: Any) -> str:
-    """A parameter as it is written in a spec."""
+    """A parameter as written in a spec."""
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return str(_whole_if_equal(value))
 
 
 def spec_of(head: str, params: Mapping[str, Any]) -> str:
-    """The spec of something with parameters, those in order."""
+    """The spec of a name with sorted parameters."""
     return ":".join([head, *(f"{key}={spell(params[key])}" for key in sorted(params))])
 
 
 def _whole_if_equal(value: Any) -> Any:
-    """500 for 500.0: they mean the same."""
+    """500 for 500.0, which mean the same."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @lru_cache(maxsize=10_000)
 def complete_problem(spec: str) -> dict[str, Any]:
-    """Everything that determines a problem but the seed that draws it, where the spec gives none.
+    """Everything that determines a problem, except a seed that the spec does not give.
 
-    Of user code that is its name and the parameters given: what the code does is not known here.
+    For user code that is its name and the given parameters, since its defaults are unknown here.
     """
     name, _, given = catalog.take_apart(spec)
     if is_user_code(name):
@@ -82,7 +82,7 @@ def complete_problem(spec: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=10_000)
 def complete_planner(spec: str) -> dict[str, Any]:
-    """Everything that determines a planner; of user code its name and the parameters given."""
+    """Everything that determines a planner; for user code its name and the given parameters."""
     name, _, given = registry.take_apart(spec)
     if is_user_code(name):
         return _as_given(name, given)
@@ -97,7 +97,7 @@ def _as_given(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _complete(name: str, build: Callable[..., Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with the defaults of those not given, checked as :func:`tensorplan.core.specs.call` does."""
+    """The parameters with defaults filled in, checked as :func:`tensorplan.core.specs.call` does."""
 
     @wraps(build, updated=())
     def given(**params: Any) -> dict[str, Any]:

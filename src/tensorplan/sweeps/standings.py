@@ -1,7 +1,7 @@
-"""What the rows of a sweep say about its planners: one standing each, comparisons, profiles, scaling.
+"""Summaries of the planners of a sweep: standings, comparisons, profiles, scaling.
 
-What is compared is the normalised regret, (v*(s0) - total reward) / |v*(s0)|.  A run has none if it failed or if
-v*(s0) is not known; each summary says how many of them it left out.
+They compare the normalised regret, (v*(s0) - total reward) / |v*(s0)|.  A run has none if it failed or if v*(s0) is
+unknown; each summary counts those it leaves out.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from tensorplan.sweeps.statistics import (
 )
 
 ALL_CURVES = 24
-"""The most curves of one plot of :func:`scaling`."""
+"""The most curves in one plot of :func:`scaling`."""
 ALL_PAIRS = 15
-"""The most comparisons of all planners with each other; where there would be more, each is compared with the first."""
+"""The most pairs for comparing all planners with each other; beyond that each is compared with the first."""
 
 
 def normalised_regret(row: Row) -> float | None:
-    """regret / |v*(s0)|, rounded; None if the run failed or v*(s0) is not known, or is 0 while the regret is not."""
+    """regret / |v*(s0)|, rounded; None if the run failed, or v*(s0) is unknown, or is 0 while the regret is not."""
     if not row.done or row.regret is None or row.optimal is None:
         return None
     if round(row.regret, DECIMALS) == 0:
@@ -54,9 +54,9 @@ class Standing:
     runs: int
     done: int
     failed: int
-    """Runs that ended in an error, or at the limit of time or memory."""
+    """Runs that ended with an error, or exceeded a limit on time or memory."""
     unjudged: int
-    """Runs that are done and have no normalised regret: v*(s0) is not known, or it is 0."""
+    """Runs that are done but have no normalised regret: v*(s0) is unknown or 0."""
     regret: Interval | None
     """The interquartile mean of the normalised regret of the others."""
     queries: Interval | None
@@ -67,11 +67,11 @@ class Standing:
     brackets: int
     """Runs with a certificate."""
     certified: int
-    """Those among them that closed the gap as far as was asked for."""
+    """Runs with status ``"certified"``."""
     statuses: dict[str, int]
-    """All of them by their status."""
+    """Runs with a certificate by its status."""
     wrong: int
-    """Brackets that v*(s0), where it is known, is outside of."""
+    """Brackets that do not contain v*(s0), if that is known."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +84,19 @@ class Versus:
     """The probability that the planner does better than the rival."""
     paired: Paired | None
     p_adjusted: float | None
-    """The p-value of ``paired``, adjusted for all comparisons of the sweep."""
+    """The p-value of ``paired``, adjusted for all comparisons in the sweep."""
     queries: Interval | None
-    """The geometric mean of the planner's queries over the rival's."""
+    """The geometric mean of the ratio of the planner's queries to the rival's."""
     queries_pairs: int
 
 
 def standings(rows: Sequence[Row]) -> list[Standing]:
-    """One line per planner, in order of appearance."""
+    """One standing per planner, in order of appearance."""
     return [_standing(planner, mine) for planner, mine in grouped((row.planner, row) for row in rows).items()]
 
 
 def comparisons(rows: Sequence[Row]) -> list[Versus]:
-    """All pairs of planners, or each one with the first where that would be more than ``ALL_PAIRS``."""
+    """All pairs of planners, or each one with the first if there are more than ``ALL_PAIRS``."""
     planners = grouped((row.planner, row) for row in rows)
     names = list(planners)
     pairs = list(combinations(names, 2))
@@ -133,10 +133,9 @@ def comparisons(rows: Sequence[Row]) -> list[Versus]:
 
 
 def profiles(rows: Sequence[Row], thresholds: ArrayLike) -> dict[str, Profile]:
-    """The performance profile of each planner over all of its runs on problems of which v*(s0) is known.
+    """The performance profile of each planner over its runs on problems whose v*(s0) is known from any run.
 
-    A run that failed, or whose regret cannot be normalised, reaches no threshold.  v*(s0) is known of a problem if any
-    run of it says so.
+    A run that failed, or whose regret cannot be normalised, reaches no threshold.
     """
     known = {row.problem for row in rows if row.optimal is not None}
     result = {}
@@ -154,7 +153,7 @@ class Curve:
 
     planner: str
     fixed: str
-    """What the problems of the curve have in common."""
+    """The parameters that the problems of the curve share."""
     points: tuple[tuple[int, Interval], ...]
     """(size, interquartile mean of the queries)."""
 
@@ -162,8 +161,8 @@ class Curve:
 def scaling(rows: Sequence[Row], size: str) -> tuple[list[Curve], bool]:
     """Curves in ``size`` ("actions", "dimension" or "horizon") with the other sizes and parameters fixed.
 
-    Where nothing varies alone, or where there would be more than ``ALL_CURVES``, the second value is True and there is
-    one curve per planner and family of problems, over all that the sweep has of it.
+    If no size varies alone, or there are more than ``ALL_CURVES`` curves, the second value is True and there is one
+    curve per planner and family of problems, over all runs of it.
     """
     done = [row for row in rows if row.done and row.queries is not None and getattr(row, size) is not None]
     alone = _varying(done, size, lambda row: _fixed(row, size))
@@ -175,7 +174,7 @@ def scaling(rows: Sequence[Row], size: str) -> tuple[list[Curve], bool]:
 def _varying(
     rows: Sequence[Row], size: str, fixed: Callable[[Row], str]
 ) -> dict[tuple[str, str], dict[int, list[Row]]]:
-    """By planner and what is fixed, the runs of each size, where there are two sizes or more."""
+    """By planner and what is fixed, the runs of each size, if there are two sizes or more."""
     groups = grouped(((row.planner, fixed(row)), row) for row in rows)
     by_size = {key: grouped((int(getattr(row, size)), row) for row in mine) for key, mine in groups.items()}
     return {key: sizes for key, sizes in by_size.items() if len(sizes) > 1}
@@ -188,7 +187,7 @@ def _points(by_size: Mapping[int, Sequence[Row]]) -> Iterator[tuple[int, Interva
 
 
 def _fixed(row: Row, size: str) -> str:
-    """The family, the other sizes, and the parameters that are none of them."""
+    """The family, the other sizes, and the remaining parameters."""
     others = {"actions": "A", "dimension": "d", "horizon": "H"}
     del others[size]
     sizes = [f"{letter} = {getattr(row, name)}" for name, letter in others.items() if getattr(row, name) is not None]

@@ -2,8 +2,8 @@
 
 Interquartile mean, stratified bootstrap, performance profiles and probability of improvement as Agarwal et al. (2021),
 "Deep Reinforcement Learning at the Edge of the Statistical Precipice", define them (their library is rliable), for
-scores of which less is better.  Strata are problems, runs within a stratum are seeds: the intervals say how the numbers
-would move with other seeds on the same problems.  Every draw comes from a generator with a fixed seed.
+scores of which less is better.  Strata are problems, runs within a stratum are seeds: the intervals show the variation
+with other seeds on the same problems.  Random generators have fixed seeds.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tensorplan.core.intervals import Interval
 RESAMPLES = 2000
 CONFIDENCE = 0.95
 DECIMALS = 9
-"""Scores are rounded to these: what differs by less is rounding, not performance."""
+"""Scores are rounded to so many decimals: smaller differences are rounding errors."""
 EXACT = 200
-"""The most differences of an exact signed-rank test."""
+"""The most differences for an exact signed-rank test."""
 BLOCK = 1 << 18
-"""How many resampled values are worked on at a time: what fits a cache is faster."""
+"""Resampled values processed at a time, which fit a cache."""
 KEPT = 1 << 23
-"""How many drawn places are kept for the next statistic of the same runs."""
+"""The most drawn indices that are kept for the next statistic of the same runs."""
 
 Strata = Sequence[ArrayLike]
 
@@ -40,12 +40,12 @@ Strata = Sequence[ArrayLike]
 
 
 def interquartile_mean(values: ArrayLike) -> float:
-    """The mean of the middle half: a quarter of the values, rounded down, is cut off at either end."""
+    """The mean of the middle half: a quarter of the values, rounded down, is trimmed at either end."""
     return float(_trimmed_means(np.asarray(values, dtype=np.float64)[None, :])[0])
 
 
 def _trimmed_means(x: Array) -> Array:
-    """The interquartile mean of every row, as ``scipy.stats.trim_mean`` has it, less what that spends on small ones."""
+    """The interquartile mean of every row; like ``scipy.stats.trim_mean``, with less overhead on small arrays."""
     n = x.shape[1]
     cut = n // 4
     return _means(np.partition(x, (cut, n - cut - 1), axis=1)[:, cut : n - cut] if cut else x)
@@ -58,8 +58,7 @@ def _means(x: Array) -> Array:
 def bootstrap(strata: Strata, statistic: Callable[[Array], Array] = _trimmed_means) -> Interval:
     """The statistic of all values, and its percentile interval under resampling within each stratum.
 
-    ``statistic`` maps (k, n) to (k,).  Without a stratum of two or more values nothing can be resampled and the
-    interval is (-inf, inf).
+    ``statistic`` maps (k, n) to (k,).  If no stratum has two or more values the interval is (-inf, inf).
     """
     values, sizes = _flat(strata)
     if not values.size:
@@ -86,9 +85,9 @@ class Profile:
 
 
 def profile(strata: Strata, thresholds: ArrayLike) -> Profile:
-    """The performance profile; a run that failed is a score of inf, which no τ reaches.
+    """The performance profile; a failed run has the score inf, which no τ reaches.
 
-    The band is that of the stratified bootstrap at each τ; it has no width where all runs of every problem agree.
+    The band is that of the stratified bootstrap at each τ; its width is 0 if all runs of every problem agree.
     """
     taus = np.asarray(thresholds, dtype=np.float64)
     values, sizes = _flat(strata)
@@ -127,7 +126,7 @@ def probability_of_improvement(x: Mapping[str, ArrayLike], y: Mapping[str, Array
         for side in ("left", "right")
         for p, size, end in zip(common, y_sizes, ends, strict=True)
     ]
-    below, upto = np.concatenate(places).reshape(2, xs.size)  # how many Y are before, and before or level with, each X
+    below, upto = np.concatenate(places).reshape(2, xs.size)  # how many Y are below, and at most, each X
     last = np.repeat(ends, x_sizes)
 
     def measure(x_counts: Array, y_counts: Array) -> Array:
@@ -159,7 +158,7 @@ class Paired:
     difference: Interval
     """The mean of X - Y."""
     p_value: float
-    """Wilcoxon's signed-rank test of a difference that is symmetric around 0; equal pairs are left out of it."""
+    """Wilcoxon's signed-rank test of a difference symmetric around 0; equal pairs are left out."""
 
 
 def paired(x: Mapping[tuple[str, int], float], y: Mapping[tuple[str, int], float]) -> Paired:
@@ -173,10 +172,10 @@ def paired(x: Mapping[tuple[str, int], float], y: Mapping[tuple[str, int], float
 
 
 def signed_rank(differences: ArrayLike) -> float:
-    """The two-sided p-value of Wilcoxon's signed-rank test, zeros left out; 1 if nothing else is there.
+    """The two-sided p-value of Wilcoxon's signed-rank test, zeros left out; 1 if all are zero.
 
-    Exact up to ``EXACT`` differences, with ties too: the law of the sum of the positive ones' ranks when each sign is a
-    fair coin, by convolution.  Beyond that the normal approximation of scipy.
+    Exact up to ``EXACT`` differences, ties included: the law of the sum of the positive differences' ranks under fair
+    random signs, by convolution.  Beyond that scipy's normal approximation.
     """
     values = np.asarray(differences, dtype=np.float64)
     values = values[values != 0]
@@ -193,7 +192,7 @@ def signed_rank(differences: ArrayLike) -> float:
 
 
 def ratio(x: Mapping[tuple[str, int], float], y: Mapping[tuple[str, int], float]) -> tuple[int, Interval | None]:
-    """The geometric mean of X/Y over the units in which both are positive, and how many those are."""
+    """The number of units in which X and Y are positive, and the geometric mean of X/Y over them."""
     keys = [key for key in x if key in y and x[key] > 0 and y[key] > 0]
     if not keys:
         return 0, None
@@ -203,7 +202,7 @@ def ratio(x: Mapping[tuple[str, int], float], y: Mapping[tuple[str, int], float]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values of a family of tests, adjusted such that the chance of any false alarm stays bounded (Holm 1979)."""
+    """The p-values of a family of tests, adjusted to control the family-wise error rate (Holm 1979)."""
     order = np.argsort(p_values, kind="stable")
     steps = np.asarray(p_values, dtype=np.float64)[order] * np.arange(len(order), 0, -1)
     adjusted = np.empty(len(order))
@@ -220,20 +219,20 @@ def _flat(strata: Strata) -> tuple[Array, list[int]]:
 
 
 def _draw(sizes: Sequence[int], k: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """k rows of n places, each drawn uniformly from the places of its own stratum."""
+    """k rows of n indices, each drawn uniformly from its own stratum, (k, n)."""
     lengths = np.repeat(sizes, sizes)
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.asarray(starts + (rng.random((k, lengths.size)) * lengths).astype(np.intp))
 
 
 def _resampled(sizes: Sequence[int]) -> Iterable[NDArray[np.intp]]:
-    """``RESAMPLES`` rows of places, in blocks; the same ones for strata of the same sizes."""
+    """``RESAMPLES`` rows of indices, in blocks; the same ones for strata of the same sizes."""
     return _kept(tuple(sizes)) if RESAMPLES * sum(sizes) <= KEPT else _drawn(sizes)
 
 
 @lru_cache(maxsize=1)
 def _kept(sizes: tuple[int, ...]) -> list[NDArray[np.intp]]:
-    """Regrets and queries of the same runs have the same strata, one after the other."""
+    """Cached, since regrets and queries of the same runs have the same strata."""
     return list(_drawn(sizes))
 
 
@@ -244,7 +243,7 @@ def _drawn(sizes: Sequence[int]) -> Iterator[NDArray[np.intp]]:
 
 
 def _counts(chosen: NDArray[np.intp]) -> Array:
-    """How often each place is among the chosen ones, row by row."""
+    """How often each index is chosen, row by row, (k, n)."""
     k, n = chosen.shape
     flat = (chosen + n * np.arange(k)[:, None]).ravel()
     return np.bincount(flat, minlength=k * n).reshape(k, n).astype(np.float64)

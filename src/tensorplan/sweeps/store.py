@@ -1,13 +1,13 @@
-"""What an experiment has found, in a folder: one SQLite database, one row per run, and the traces beside it.
+"""The results of an experiment in a folder: an SQLite database with one row per run, and the traces beside it.
 
-    DIR/sweep.sqlite      in WAL mode, every row in a transaction of its own that is on the disk before the next begins
+    DIR/sweep.sqlite      in WAL mode, every row in its own transaction, on disk before the next begins
     DIR/traces/ID.json    written in full and renamed before the row that names it
 
-Only the process that sweeps writes.  Others may read meanwhile.  The schema has a number (``PRAGMA user_version``);
-a database with a greater one is refused before SQLite opens it, and one with a lesser one is read as it is and gets the
-new columns when a sweep goes on in it.
+Only the sweeping process writes; others may read meanwhile.  The schema has a version (``PRAGMA user_version``): a
+database with a newer one is refused before SQLite opens it, and one with an older one can be read, and gets the new
+columns when a sweep continues in it.
 
-Sweeps, Table 1 and the hardness experiment are kept alike; a folder belongs to one kind of them.
+Sweeps, Table 1 and the hardness experiment share the format; a folder holds one kind of them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ SCHEMA = 3
 """The version of the tables; 1 and 2 had fewer columns."""
 NAME = "sweep.sqlite"
 VERSION_AT = 60
-"""Where SQLite's file header has the user version, four bytes, big-endian."""
+"""The offset of the user version in SQLite's file header, four bytes, big-endian."""
 
 
 class StoreError(TensorplanError):
-    """The folder of a sweep cannot be read or written; what it holds is unharmed."""
+    """The folder of a sweep cannot be read or written; its contents are intact."""
 
 
 _TYPED = {name: f'"{name}" {kind}' for name, kind in COLUMNS.items()}
@@ -50,7 +50,7 @@ _TABLES = (
 
 
 class Store:
-    """The rows of an experiment.  ``stopped`` says what ended it early: ``"interrupted"``, or None."""
+    """The rows of an experiment.  ``stopped`` is ``"interrupted"`` after Ctrl-C, else None."""
 
     stopped: str | None = None
 
@@ -62,13 +62,13 @@ class Store:
 
     @classmethod
     def open(cls, folder: str | Path) -> Store:
-        """The store in a folder, to read; a sweep may be writing to it."""
+        """The store in a folder, for reading; a sweep may be writing to it."""
         folder = Path(folder)
         path = folder / NAME
         if not path.is_file():
             raise BadInput(f"{str(folder)!r} holds no sweep: there is no {NAME} in it")
         _refuse_newer(path)
-        with _speaking(path):
+        with _store_errors(path):
             connection = _connect(f"{path.absolute().as_uri()}?mode=rw")
             try:
                 known = _version(connection, path)
@@ -76,7 +76,7 @@ class Store:
                 connection.close()
                 if path.with_name(NAME + "-wal").exists():
                     raise
-                # no sweep is at work, and the folder cannot be written
+                # no sweep is running, and the folder is read-only
                 connection = _connect(f"{path.absolute().as_uri()}?immutable=1")
                 known = _version(connection, path)
         if not known:
@@ -85,10 +85,10 @@ class Store:
 
     @classmethod
     def create(cls, folder: str | Path, experiment: Experiment, *, grow: bool = False) -> Store:
-        """The store in a folder, to write what comes of it; with ``grow`` there may be runs in it already."""
+        """The store in a folder, for writing; with ``grow`` it may contain runs."""
         folder = Path(folder)
         path = folder / NAME
-        with _speaking(path):
+        with _store_errors(path):
             folder.mkdir(parents=True, exist_ok=True)
             _refuse_newer(path)
             connection = _connect(path.absolute().as_uri())
@@ -109,13 +109,13 @@ class Store:
                         connection.execute(f"ALTER TABLE runs ADD COLUMN {_TYPED[name]}")
                 if known < SCHEMA:
                     connection.execute(f"PRAGMA user_version = {SCHEMA}")
-                store._tell("kind", experiment.kind)
-                store._tell("suite", experiment.as_json())
-                store._tell("machine", json.dumps(_machines(store._told("machine"))))
+                store._set("kind", experiment.kind)
+                store._set("suite", experiment.as_json())
+                store._set("machine", json.dumps(_machines(store._get("machine"))))
             return store
 
     def _refusal(self, experiment: Experiment, grow: bool) -> str | None:
-        """Why what is there does not go with the experiment."""
+        """Why the contents of the folder do not fit the experiment, or None."""
         if self.kind != experiment.kind:
             return f"the results of {self.kind!r}, not of {experiment.kind!r}:"
         if not grow and (held := self.count()):
@@ -123,7 +123,7 @@ class Store:
         return None
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._connection.close()
 
     def __enter__(self) -> Store:
@@ -136,26 +136,26 @@ class Store:
 
     @property
     def kind(self) -> str:
-        """Which experiment it is: ``"sweep"``, ``"table1"`` or ``"hardness"``."""
-        return self._told("kind") or Suite.kind
+        """The kind of experiment: ``"sweep"``, ``"table1"`` or ``"hardness"``."""
+        return self._get("kind") or Suite.kind
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """What was asked for, the last time, without the ids of the units."""
-        told: dict[str, Any] = json.loads(self._told("suite") or "{}")
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the latest experiment, without the ids of its units."""
+        told: dict[str, Any] = json.loads(self._get("suite") or "{}")
         told.pop("units", None)
         return told
 
     def unit_ids(self) -> list[str]:
-        """The units of the experiment, the last time, in its order."""
-        told = json.loads(self._told("suite") or "{}")
+        """The ids of the units of the latest experiment, in its order."""
+        told = json.loads(self._get("suite") or "{}")
         ids: list[str] = told.get("units") or [unit.id for unit in Suite(**told).units()]
         return ids
 
     @property
     def machine(self) -> dict[str, Any]:
-        """Where the sweep began: processors, python, platform, versions, start; under ``also`` where it went on."""
-        told: dict[str, Any] = json.loads(self._told("machine") or "{}")
+        """Where the sweep began: processors, python, platform, versions, start; under ``also`` where it continued."""
+        told: dict[str, Any] = json.loads(self._get("machine") or "{}")
         return told
 
     def rows(self) -> list[Row]:
@@ -164,44 +164,44 @@ class Store:
         return [found[id] for id in self.unit_ids() if id in found]
 
     def found(self) -> dict[str, Row]:
-        """All runs by id, also those that are no longer asked for."""
-        with _speaking(self.folder / NAME):
+        """All runs by id, those of earlier experiments in the folder included."""
+        with _store_errors(self.folder / NAME):
             columns = self._columns()
             rows = self._connection.execute(f"SELECT {', '.join(columns)} FROM runs").fetchall()
         return {row[0]: Row(**dict(zip(columns, map(restored, columns, row), strict=True))) for row in rows}
 
     def _columns(self) -> list[str]:
-        """The columns that there are: an older version of the tables has fewer."""
+        """The columns in the database: an older schema has fewer."""
         there = {column[1] for column in self._connection.execute("PRAGMA table_info(runs)")}
         return [name for name in COLUMNS if name in there]
 
     def count(self) -> int:
-        """How many runs there are."""
-        with _speaking(self.folder / NAME):
+        """The number of runs."""
+        with _store_errors(self.folder / NAME):
             return int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
 
     def export(self, path: str | Path) -> Path:
         """Write the runs to a file, ``.csv`` or ``.parquet`` (which needs the extra ``parquet``)."""
         check_export(path)
         path = Path(path)
-        with _speaking(path):
+        with _store_errors(path):
             write_rows(path, self.rows())
         return path
 
     # ------------------------------------------------------------------ writing
 
     def add(self, row: Row) -> None:
-        """Write a run, over an earlier attempt at it where there was one; it is on the disk on return."""
+        """Write a run, replacing an earlier attempt; it is on disk on return."""
         marks = ", ".join("?" * len(COLUMNS))
         values = [storable(value) for value in astuple(row)]
-        with _speaking(self.folder / NAME), self._transaction():
+        with _store_errors(self.folder / NAME), self._transaction():
             self._connection.execute(f"INSERT OR REPLACE INTO runs ({', '.join(COLUMNS)}) VALUES ({marks})", values)
 
     def write_trace(self, name: str, trace: Any) -> None:
-        """Write a trace, plain data, to DIR/traces/name."""
+        """Write a trace, as plain data, to DIR/traces/name."""
         path = self.folder / "traces" / name
         partial = path.with_suffix(".partial")
-        with _speaking(path):
+        with _store_errors(path):
             path.parent.mkdir(exist_ok=True)
             with partial.open("w", encoding="utf-8") as file:
                 json.dump(trace, file, allow_nan=False)
@@ -211,7 +211,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of it or nothing."""
+        """A transaction: all of it or nothing."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -221,19 +221,19 @@ class Store:
                 self._connection.execute("ROLLBACK")
             raise
 
-    def _told(self, key: str) -> str | None:
+    def _get(self, key: str) -> str | None:
         row = self._connection.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
-    def _tell(self, key: str, value: str) -> None:
+    def _set(self, key: str, value: str) -> None:
         self._connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, value))
 
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Hold the folder alone, as long as this process lives: the lock of an empty database, which dies with it."""
+    """Hold the folder exclusively, by the lock of an empty database, which ends with the process."""
     path = folder / "sweep.lock"
-    with _speaking(path):
+    with _store_errors(path):
         folder.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(path, timeout=0, isolation_level=None)
         try:
@@ -241,7 +241,7 @@ def lock(folder: Path) -> Iterator[None]:
         except sqlite3.OperationalError as error:
             connection.close()
             if "locked" in str(error):
-                raise BadInput(f"another sweep is at work in {str(folder)!r}") from None
+                raise BadInput(f"another sweep is running in {str(folder)!r}") from None
             raise
     try:
         yield
@@ -254,23 +254,23 @@ def _connect(uri: str) -> sqlite3.Connection:
 
 
 def _refuse_newer(path: Path) -> None:
-    """Look at the version in the header of the file, before SQLite does anything with it."""
+    """Check the version in the file header, before SQLite changes anything."""
     if path.is_file():
-        with _speaking(path), path.open("rb") as file:
+        with _store_errors(path), path.open("rb") as file:
             header = file.read(100)
-        _judge(int.from_bytes(header[VERSION_AT : VERSION_AT + 4], "big"), path)
+        _refuse_version(int.from_bytes(header[VERSION_AT : VERSION_AT + 4], "big"), path)
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of the tables; zero where there are none yet."""
+    """The version of the schema; zero if there are no tables yet."""
     found = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    _judge(found, path)
+    _refuse_version(found, path)
     if not found and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise BadInput(f"{str(path)!r} is a database of something else")
+        raise BadInput(f"{str(path)!r} is not the database of a sweep")
     return found
 
 
-def _judge(found: int, path: Path) -> None:
+def _refuse_version(found: int, path: Path) -> None:
     if found > SCHEMA:
         raise BadInput(
             f"{str(path)!r} was written by a newer version of tensorplan (its tables have version {found}, "
@@ -279,8 +279,8 @@ def _judge(found: int, path: Path) -> None:
 
 
 @contextmanager
-def _speaking(path: Path) -> Iterator[None]:
-    """What the disk or SQLite complains about, in one sentence."""
+def _store_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the disk or SQLite into one sentence."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -295,7 +295,7 @@ def _speaking(path: Path) -> Iterator[None]:
 
 
 def _machines(known: str | None) -> dict[str, Any]:
-    """This machine, or the one where the sweep began with this one beside it, if it is another."""
+    """The machine where the sweep began, with this one under ``also`` if it is another."""
     here = _machine()
     if known is None:
         return here

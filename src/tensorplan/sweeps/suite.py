@@ -6,15 +6,15 @@ At its simplest three lines:
     planners: [tensorplan, uct]
     seeds: 6
 
-A problem or planner may have parameters, and a list among them stands for each of its entries in turn (a grid):
+A problem or planner may have parameters, and a list stands for each of its entries in turn (a grid):
 
     planners:
       - uct: {simulations: [100, 1000], exploration: [0.5, 1.0]}
       - tensorplan: {delta: 0.1}
 
-``seeds`` is how many, counted from 0, or a list of them.  The options are the other fields of :class:`Suite`.
+``seeds`` is their number, counted from 0, or a list of them.  The options are the other fields of :class:`Suite`.
 
-Problems and planners of your own are named as ``./mine.py:make_problem``, from the folder where the sweep is started.
+Your own problems and planners are named as in ``./mine.py:make_problem``, relative to the working directory.
 
 The units of a suite are :class:`tensorplan.sweeps.unit.PlannerUnit`, one planner on one instance with one seed each.
 """
@@ -39,12 +39,12 @@ from tensorplan.sweeps.names import checked_planner, checked_problem, normal_pla
 from tensorplan.sweeps.unit import Experiment, PlannerUnit
 
 LIMIT = 1_000_000
-"""The largest number of units of a suite."""
+"""The most units in a suite."""
 
 
 @dataclass(frozen=True)
 class Suite(Experiment):
-    """What a sweep runs; names are normalised, so that one thing has one name."""
+    """The problems, planners, seeds and options of a sweep; names are normalised."""
 
     kind: ClassVar[str] = "sweep"
 
@@ -53,19 +53,19 @@ class Suite(Experiment):
     seeds: tuple[int, ...]
     _: KW_ONLY
     episodes: int = 1
-    """Of each unit; a planner that learns keeps what it learned from one to the next."""
+    """Episodes of each unit; a planner with a memory keeps it from one to the next."""
     budget: int | None = None
-    """Queries of an episode."""
+    """Queries per episode."""
     max_steps: int = MAX_STEPS
-    """Of an episode without a horizon."""
+    """Steps of an episode without a horizon."""
     trace: bool = False
-    """Whether planners that can keep a trace do so."""
+    """Whether planners that can record a trace do so."""
     timeout: float | None = None
-    """Seconds that a unit may take."""
+    """The most seconds of a unit."""
     memory: float | None = None
-    """MB (10^6 bytes) of memory that it may have; see :class:`tensorplan.sweeps.unit.Experiment`."""
+    """The most MB (10^6 bytes) of memory of a unit; see :class:`tensorplan.sweeps.unit.Experiment`."""
     retries: int = 0
-    """How often a unit that failed is tried again."""
+    """How often a failed unit is tried again."""
 
     def __post_init__(self) -> None:
         fix: dict[str, Any] = {
@@ -89,7 +89,7 @@ class Suite(Experiment):
             raise BadInput(f"seeds, problems and planners make {count:,} units; a suite has at most {LIMIT:,}")
 
     def check(self) -> None:
-        """Raise BadInput if user code that is named cannot be loaded."""
+        """Raise BadInput if user code cannot be loaded."""
         for problem in self.problems:
             checked_problem(problem)
         for planner in self.planners:
@@ -97,7 +97,7 @@ class Suite(Experiment):
 
     @classmethod
     def read(cls, path: str | Path) -> Suite:
-        """The suite in a YAML file, or BadInput with the file, the line and what is wrong there."""
+        """The suite in a YAML file; BadInput with the file, the line and the reason."""
         return _File(Path(path)).suite()
 
     def units(self) -> list[PlannerUnit]:
@@ -112,13 +112,13 @@ class Suite(Experiment):
             found.setdefault(unit.id, unit)
         return tuple(found.values())
 
-    def asked(self) -> dict[str, Any]:
-        """The fields."""
+    def parameters(self) -> dict[str, Any]:
+        """The fields as a dict."""
         return asdict(self)
 
     def as_json(self) -> str:
-        """The suite as text; its units follow from it."""
-        return json.dumps(self.asked())
+        """The suite as JSON; its units follow from it."""
+        return json.dumps(self.parameters())
 
 
 def _positive(name: str, value: Any) -> float:
@@ -131,7 +131,7 @@ def _positive(name: str, value: Any) -> float:
 
 
 class _File:
-    """A YAML file while it is read: the nodes know their lines."""
+    """A YAML file with the line of every node."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -175,7 +175,7 @@ class _File:
             raise self._error(self._place(error, keys, self.root), str(error)) from None
 
     def _specs(self, node: yaml.Node, normal: Callable[[str], str]) -> Iterator[str]:
-        """The specs that a node stands for: a name, a name with parameters, or a list of such."""
+        """The specs of a node: a name, a name with parameters, or a list of these."""
         for entry in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if isinstance(entry, yaml.ScalarNode):
                 yield self._checked(entry.value, normal, entry, {})
@@ -215,7 +215,7 @@ class _File:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._error(key.start_mark, "expected a name in front of the colon")
             if key.value in seen:
-                raise self._error(key.start_mark, f"{key.value!r} stands here a second time")
+                raise self._error(key.start_mark, f"{key.value!r} is given twice")
             seen.add(key.value)
             yield key, value
 
@@ -230,7 +230,7 @@ class _File:
 
     @staticmethod
     def _place(error: BadInput, keys: Mapping[str, yaml.Node], other: yaml.Node) -> Any:
-        """Where the key stands that an error speaks of."""
+        """The mark of the key that an error mentions."""
         words = re.findall(r"[\w-]+", str(error))
         return next((keys[word] for word in words if word in keys), other).start_mark
 
@@ -240,7 +240,7 @@ class _File:
 
 
 def _text(node: yaml.Node) -> str:
-    """What stands there, where that is one thing."""
+    """The text of a scalar node, or a description."""
     return shown(node.value) if isinstance(node, yaml.ScalarNode) else "an entry of this list"
 
 

@@ -1,7 +1,7 @@
-"""Sweeps that survive: every finished unit is on the disk before the next one is begun in its place.
+"""Resumable sweeps: every finished unit is on disk before the next one begins in its place.
 
-Kill the process at any moment, by SIGKILL or a power cut: ``resume=True`` does what is left, and nothing twice.  A
-unit counts as finished when it is done, or when it has failed once more often than ``retries``.
+After any interruption, SIGKILL and power cuts included, ``resume=True`` runs what is left, and nothing twice.  A unit
+is finished when it is done, or has failed ``retries`` + 1 times.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from tensorplan.sweeps.store import Store, lock
 from tensorplan.sweeps.unit import Experiment, Unit
 
 ENGINES = ("local", "ray")
-BREATH = 0.5
-"""Seconds after which the progress is told again though nothing was finished."""
+REPORT_EVERY = 0.5
+"""The most seconds between progress reports."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep is."""
+    """The progress of a sweep."""
 
     done: int
-    """Units that are finished, failures included."""
+    """Finished units, failures included."""
     total: int
     failures: int
     rate: float
     """Units finished per second, by this process."""
     remaining: float | None
-    """Seconds, at that rate; None before the first unit is finished."""
+    """Seconds at that rate; None before the first unit has finished."""
     rows: Sequence[Row]
-    """What there is so far, in the order of finishing; it goes on growing."""
+    """The rows so far, in the order of finishing; a live list."""
 
 
 def sweep(
@@ -53,12 +53,12 @@ def sweep(
     resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Store:
-    """Do all units of the experiment, a suite for instance, and keep what came of them in the folder ``out``.
+    """Run all units of the experiment, a suite for instance; the store of their rows, in the folder ``out``.
 
-    ``engine``: ``"local"``, processes of this machine, ``"ray"``, those of a Ray cluster, at ``address`` or started
-    here, or an engine of your own.  ``workers``: how many units at a time; as many as processors where not given.
-    ``resume``: go on with what is in the folder; without, a folder with runs is refused.  ``progress`` is called after
-    every unit and twice a second.  Ctrl-C ends the sweep with what is finished, and ``stopped == "interrupted"``.
+    ``engine``: ``"local"`` for processes of this machine, ``"ray"`` for a Ray cluster, at ``address`` or started here,
+    or your own engine.  ``workers``: units at a time, by default one per processor.  ``resume``: continue with the
+    runs in the folder; otherwise a folder with runs is refused.  ``progress`` is called after every unit and twice a
+    second.  Ctrl-C ends the sweep with the finished rows and ``stopped == "interrupted"``.
     """
     out = Path(out)
     experiment.check()
@@ -77,10 +77,9 @@ def sweep(
 
 
 def collect(experiment: Experiment, out: str | Path | None, **options: Any) -> tuple[dict[str, Row], str | None]:
-    """The rows that are done by the ids of their units, and what stopped the experiment early, or None.
+    """The rows that are done by the ids of their units, and why the experiment stopped early, or None.
 
-    What the folder ``out`` holds is not done again; without one nothing is kept.  ``options`` are those of
-    :func:`sweep`.
+    Runs in the folder ``out`` are not repeated; without one nothing is kept.  ``options`` are those of :func:`sweep`.
     """
     place = TemporaryDirectory() if out is None else nullcontext(str(out))
     with place as folder, sweep(experiment, folder, resume=True, **options) as store:
@@ -105,7 +104,7 @@ def _engine(engine: str | Engine, workers: int | None, address: str | None, limi
 
 
 class _Sweep:
-    """A sweep under way."""
+    """A running sweep."""
 
     def __init__(
         self, experiment: Experiment, store: Store, engine: Engine, progress: Callable[[Progress], None] | None
@@ -124,14 +123,14 @@ class _Sweep:
         self.began = time.monotonic()
 
     def run(self) -> None:
-        """Until all is finished."""
+        """Run until all units are finished."""
         self._tell()
         busy = 0
         while self.todo or busy:
             while self.todo and busy < self.engine.slots:
                 self.engine.submit(self.todo.popleft())
                 busy += 1
-            for unit, (row, trace) in self.engine.wait(BREATH):
+            for unit, (row, trace) in self.engine.wait(REPORT_EVERY):
                 busy -= 1
                 if trace is not None and row.trace is not None:
                     self.store.write_trace(row.trace, trace)
@@ -139,7 +138,7 @@ class _Sweep:
             self._tell()
 
     def _finish(self, unit: Unit, row: Row) -> None:
-        """Write the row down; try again what may be."""
+        """Store the row, and queue a failed unit again if retries are left."""
         self.attempts[row.id] = self.attempts.get(row.id, 0) + 1
         row = replace(row, attempts=self.attempts[row.id])
         self.store.add(row)

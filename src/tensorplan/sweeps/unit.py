@@ -1,7 +1,7 @@
-"""What an experiment is made of: units of work, each of which leaves one row.
+"""The units of an experiment, each of which produces one row.
 
-A unit has an id, a hash of all that determines what comes out, so that an experiment that is resumed, or has grown,
-finds again what is done.  Limits on time and memory are not part of it, nor is the version of the package.
+The id of a unit is a hash of all that determines its result, so that an experiment that is resumed or extended finds
+its finished units.  Limits on time and memory are not part of it, nor is the version of the package.
 """
 
 from __future__ import annotations
@@ -21,54 +21,54 @@ from tensorplan.sweeps.names import complete_planner, complete_problem
 
 
 class Result(NamedTuple):
-    """What became of a unit: its row, and its trace as plain data where there is one."""
+    """The result of a unit: its row, and its trace as plain data, if any."""
 
     row: Row
     trace: Any = None
 
 
 Built = Callable[[Row], None]
-"""Hears of an instance before the work on it begins: a row that knows the sizes, and nothing that was measured."""
+"""Called before the planner begins with a row that has the sizes of the instance, and no measurements."""
 
 
 class Unit(Protocol):
-    """One thing to measure, in any process: it is sent there by pickle."""
+    """One measurement, in any process; it must be picklable."""
 
     @property
     def row(self) -> Row:
-        """Its row before anything is known but the names; ``row.id`` is what it is found by."""
+        """The row before the run, with the names only; ``row.id`` identifies the unit."""
 
     def run(self, built: Built) -> Result:
-        """Do it, in this process."""
+        """Run in this process."""
 
 
 class Experiment:
-    """Units that belong together, and their limits."""
+    """A set of units, and their limits."""
 
     kind: ClassVar[str]
-    """A word that tells the stores of different experiments apart."""
+    """A word that distinguishes the stores of different experiments."""
     timeout: float | None = None
-    """Seconds that a unit may take."""
+    """The most seconds of a unit."""
     memory: float | None = None
-    """MB (10^6 bytes) of resident memory that the process of a unit and those that it starts may have together, the 150
-    or so of Python included."""
+    """The most MB (10^6 bytes) of resident memory of the process of a unit and its children together, about 150 for
+    Python included."""
     retries: int = 2
-    """How often a unit that failed is tried again: its process may be lost through no fault of its own."""
+    """How often a failed unit is tried again: its process may be lost for external reasons."""
 
     def check(self) -> None:
-        """Raise BadInput if the units cannot be done here; asked before the first one."""
+        """Raise BadInput if the units cannot be run here; called before the first one."""
 
     def units(self) -> Sequence[Unit]:
-        """All of them, each once."""
+        """All units, each once."""
         raise NotImplementedError
 
-    def asked(self) -> dict[str, Any]:
-        """What the experiment is, as plain data."""
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the experiment as plain data."""
         raise NotImplementedError
 
     def as_json(self) -> str:
-        """The experiment as text, with the ids of its units."""
-        return json.dumps({**self.asked(), "units": [unit.row.id for unit in self.units()]})
+        """The parameters and the ids of the units as JSON."""
+        return json.dumps({**self.parameters(), "units": [unit.row.id for unit in self.units()]})
 
 
 def content_id(content: Mapping[str, Any]) -> str:
@@ -90,13 +90,13 @@ class PlannerUnit:
 
     @cached_property
     def id(self) -> str:
-        """Names, every parameter (those left at their defaults too), seed, episodes, budget."""
+        """A hash of names, all parameters (defaults included), seed, episodes and budget."""
         whole = {"problem": complete_problem(self.problem), "planner": complete_planner(self.planner)}
         return content_id(asdict(self) | whole)
 
     @property
     def row(self) -> Row:
-        """Its row before anything is known."""
+        """The row before the run."""
         return Row(self.id, self.problem, self.planner, self.seed)
 
     def run(self, built: Built) -> Result:
@@ -110,10 +110,10 @@ class PlannerUnit:
 
 
 def play(unit: Unit, built: Built) -> Result:
-    """What the processes of an engine do, unless told otherwise."""
+    """Run a unit: the default work of an engine."""
     return unit.run(built)
 
 
 def failure(row: Row, status: str, error: str) -> Result:
-    """A unit that did not get to its end, with what is known of it."""
+    """The result of a unit that failed, with the row so far."""
     return Result(replace(row, status=status, error=shortened(" ".join(error.split()), LONGEST)))

@@ -160,13 +160,13 @@ class Coin:
 
 
 @pytest.mark.parametrize(
-    ("p", "n", "alpha", "measurements"), [(0.5, 200, 0.01, 2000), (0.05, 10 * measuring.CHEAP, 0.005, 1000)]
+    ("p", "n", "alpha", "measurements"), [(0.5, 200, 0.01, 2000), (0.05, 10 * measuring.CHEAP, 0.005, 500)]
 )
 def test_rows_hold_for_the_true_parameter_as_often_as_stated(p, n, alpha, measurements):
     """Hoeffding where it is tight, and Bernstein with the variance over Sol.
 
     Claim: |l_a(θ*)| is above its radius with probability <= α.  With half of the radius it would be 10% of 4,000 for
-    the first and 2.8% of 2,000 for the second; both would be noticed with probability above 0.999.
+    the first and 2.8% of 1,000 for the second; both would be noticed with probability above 0.999.
     """
     plan = planning(Coin(p).problem(), delta=1.0)
     true, outside, outside_half = np.array([1.0, 3.0]), 0, 0

@@ -41,9 +41,9 @@ class UCT:
         number("exploration", self.exploration, 0.0)
         whole("depth", self.depth, 1)
 
-    def begin(self, access: Access, rng: np.random.Generator) -> SearchTree:
+    def begin(self, access: Access, rng: np.random.Generator) -> Tree:
         """Start an episode."""
-        return SearchTree(access, self, rng)
+        return Tree(access, self, rng)
 
 
 class Stats:
@@ -110,7 +110,7 @@ class Stats:
         self.scores = [total / n + self.width / math.sqrt(n) if n else math.inf for total, n in sums]
 
 
-class SearchTree:
+class Tree:
     """See UCT."""
 
     def __init__(self, access: Access, config: UCT, rng: np.random.Generator) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorplan.core import END, Access, Node
 from tensorplan.core.errors import BadInput
-from tensorplan.planners.baselines.uct import UCT, SearchTree
+from tensorplan.planners.baselines.uct import UCT, Tree
 from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePlayer, Visits
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.place import Place
@@ -125,7 +125,7 @@ def uct(player: EpisodePlayer, queries: float) -> Candidate | None:
     simulations = int(min(queries, player.queries.room) / depth)
     if access.root.key is None or not simulations:
         return None
-    tree = SearchTree(access, UCT(depth=depth), player.rng)
+    tree = Tree(access, UCT(depth=depth), player.rng)
     try:
         tree.grow(access.root, simulations)
     except BadInput:  # a state that cannot be hashed

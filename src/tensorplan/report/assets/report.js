@@ -7,7 +7,7 @@
     return element;
   };
 
-  // Light and dark: as the system has it, until somebody chooses.
+  // Light and dark: as the system prefers, until the user chooses.
   const themes = ["auto", "light", "dark"], toggle = document.getElementById("theme");
   const paint = (theme) => {
     if (theme === "auto") delete document.documentElement.dataset.theme;
@@ -45,7 +45,7 @@
 
   const show = (value, digits) => {
     if (value === null) return "–";
-    if (typeof value === "string") return value; // a whole number with more digits than JavaScript has
+    if (typeof value === "string") return value; // an integer beyond the precision of JavaScript
     if (Number.isInteger(value)) return value.toLocaleString("en");
     if (Math.abs(value) < 5e-10) return "0";
     const size = Math.abs(value);
@@ -65,7 +65,7 @@
     { name: "problem", ...text("problem") },
     { name: "planner", ...text("planner") },
     { name: "seed", ...numeric("seed") },
-    { name: "ended as", ...text("status") },
+    { name: "status", ...text("status") },
     { name: "return", ...numeric("total_reward") },
     { name: "v*", ...numeric("optimal") },
     { name: "regret", ...numeric("regret") },
@@ -85,7 +85,7 @@
     { name: "confidence", n: true, value: confidence("failure"), show: (row) => show(confidence("failure")(row), 4) },
     { name: "of lower", n: true, value: confidence("lower_failure"), show: (row) => show(confidence("lower_failure")(row), 4) },
     { name: "eta explains", n: true, value: explained, show: (row) => show(explained(row), 3) },
-    { name: "what it said", kind: "error", ...text("error") },
+    { name: "message", kind: "error", ...text("error") },
     { name: "upper assumes", kind: "error", value: assumes, show: (row) => assumes(row) ?? "–" },
     { name: "doubts", kind: "error", ...text("warnings") },
   ];
@@ -101,7 +101,7 @@
     return { field, select };
   });
   const controls = make("div", { class: "controls" }, make("label", {}, "search", search));
-  for (const { field, select } of choices) controls.append(make("label", {}, field === "status" ? "ended as" : field, select));
+  for (const { field, select } of choices) controls.append(make("label", {}, field, select));
 
   const state = { column: null, down: false, page: 0 };
   const heads = columns.map((column) => {
@@ -127,7 +127,7 @@
     make("div", { class: "pages" }, back, forth, status),
   );
 
-  // Natural order of texts, so that hanoi/9 is before hanoi/10; what is missing comes last either way.
+  // Natural order of texts, so that hanoi/9 is before hanoi/10; missing values come last either way.
   const collator = new Intl.Collator("en", { numeric: true });
   const before = (a, b) => {
     if (a === null || b === null) return (a === null) - (b === null);
@@ -150,7 +150,7 @@
     const first = state.page * PAGE, shown = rows.slice(first, first + PAGE);
     body.replaceChildren(...shown.map((row) => make("tr", {}, ...columns.map((column, index) => {
       if (index === 0) return make("th", { scope: "row" }, column.show(row));
-      const bad = column.name === "ended as" && row[at.status] !== "done";
+      const bad = column.name === "status" && row[at.status] !== "done";
       return make("td", { class: bad ? "bad" : column.kind }, column.show(row));
     }))));
     status.textContent = rows.length === 0 ? "no runs"

@@ -117,7 +117,7 @@
       });
     }
     const tip = way[way.length - 1], room = svg.parentElement;
-    if (columns && tip) room.scrollLeft = tip[0] - room.clientWidth + 60; // where the rollout stops is always in sight
+    if (columns && tip) room.scrollLeft = tip[0] - room.clientWidth + 60; // keep the end of the rollout visible
     $("walk").textContent = box.roomy ? "· numbers on edges are actions" : "";
   }
 
@@ -156,7 +156,7 @@
   }
 
   // --------------------------------------------------------------------------------------------- Sol
-  // Two views of one plane, in units of the disc: all of it, and what is around the region, enlarged.
+  // Two views of one plane, in units of the disc: all of it, and the region enlarged.
   const MAGNIFIED = 1.7;
   const far = view("disc"), near = view("near");
   make(far.svg, "path", { class: "axis", d: "M-1.1 .98V.74M-1.125 .79L-1.1 .73L-1.075 .79" });
