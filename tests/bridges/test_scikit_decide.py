@@ -198,8 +198,7 @@ def test_a_grid_is_solved_at_its_known_cost():
             assert len(actions) == 8
             assert seen[-1] == Cell(WIDTH - 1, HEIGHT - 1)
         assert solver.queries[0] > 0
-        assert sum(solver.queries[1:]) == 0
-        assert len(solver.queries) == 24
+        assert solver.queries[1:] == [0] * 7 + ([1] + [0] * 7) * 2  # later episodes ask a tenth of the path again
 
 
 def test_what_solve_planned_is_used_by_the_rollout():
