@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COMPILED = $(BIN)/python -c 'from tensorplan.optimism import Program, solve; solve(Program([1.0], 1.0))'  # once, not in each process
 PYTEST = $(BIN)/pytest -n auto --dist worksteal
 
-.PHONY: demo test quick coverage examples bench docs clean
+.PHONY: demo test quick slow coverage bench docs clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/core.stamp
@@ -36,8 +36,8 @@ coverage: $(VENV)/dev.stamp
 	$(COMPILED)
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
-examples: $(VENV)/dev.stamp
-	$(BIN)/pytest -n auto -m 'slow or not slow' tests/test_examples.py
+slow: $(VENV)/dev.stamp  # the tests that take minutes: all examples in full, compiled code with bounds checks
+	$(PYTEST) -m slow
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks

@@ -67,6 +67,7 @@ def test_what_is_not_refused_is_verified():
     assert seen["refused"] < 600
 
 
+@pytest.mark.slow  # it compiles everything once more
 def test_compiled_code_stays_within_its_arrays(tmp_path):
     """With checks compiled in, which takes most of the time; not optimised, to be done sooner."""
     environment = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0", "NUMBA_CACHE_DIR": str(tmp_path)}
