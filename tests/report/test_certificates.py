@@ -28,7 +28,7 @@ def test_one_certificate_is_told_in_full():
     assert certificate_lines([LIKELY]) == [
         f"eta: {LIKELY.sentence}",
         "gap 1, of which eta explains 0.5; the lower bound holds at confidence 0.98, whatever the features, the upper "
-        "one at 0.97; what is left of the gap is what the misspecification eta explains",
+        "one at 0.97; the misspecification eta explains the rest of the gap",
         "doubt: no reward was seen",
     ]
     (claim, more) = certificate_lines([tp.Certificate(math.inf, 0.0, "mine")])

@@ -73,7 +73,7 @@ class Stand(Store):
     def rows(self) -> list[Row]:
         return self._rows
 
-    def _told(self, key: str) -> str | None:
+    def _get(self, key: str) -> str | None:
         return self.suite.as_json() if key == "suite" else None
 
 

@@ -30,7 +30,7 @@ def test_rows_come_back_to_the_bit_in_the_order_of_the_units(tmp_path):
         assert store.rows() == rows()
     with Store.open(tmp_path / "a" / "b") as store:
         assert store.rows() == rows()
-        assert (store.kind, Suite(**store.asked)) == ("sweep", SUITE)
+        assert (store.kind, Suite(**store.parameters)) == ("sweep", SUITE)
         assert store.machine["processors"] == os.cpu_count()
         assert {"python", "platform", "versions", "start"} <= set(store.machine)
 
@@ -59,7 +59,7 @@ def test_a_store_with_runs_grows_only_when_asked_to(tmp_path):
     assert (tmp_path / NAME).read_bytes() == before
     larger = replace(SUITE, seeds=(0, 1, 2))
     with Store.create(tmp_path, larger, grow=True) as store:
-        assert Suite(**store.asked) == larger
+        assert Suite(**store.parameters) == larger
         assert store.rows() == rows()[:1]
     smaller = replace(SUITE, seeds=(1,))
     with Store.create(tmp_path, smaller, grow=True) as store:

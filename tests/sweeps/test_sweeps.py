@@ -178,14 +178,14 @@ class Other(Experiment):
     def units(self):
         return SUITE.units()[:3]
 
-    def asked(self):
+    def parameters(self):
         return {"about": "nothing"}
 
 
 def test_anything_with_units_can_be_swept(tmp_path, undisturbed):
     with sweep(Other(), tmp_path, engine=Inline()) as store:
         assert timeless(store) == undisturbed[:3]
-        assert (store.kind, store.asked) == ("other", {"about": "nothing"})
+        assert (store.kind, store.parameters) == ("other", {"about": "nothing"})
 
 
 def test_a_folder_of_one_experiment_is_refused_for_another(tmp_path):

@@ -122,7 +122,7 @@ def _check_state(claims: Claims, mdp: HardMDP, s: HardState, solved: list[Number
         claims.equal(POLICY, [_return(mdp, s)], [v])
 
     phi, rows = _features(mdp, s)
-    inner = HardFeature.value if solved is None else _entrywise
+    inner = _structured if solved is None else _entrywise
     realized_v, realized_q = [inner(phi, mdp.secret)], [inner(row, mdp.secret) for row in rows]
     if mdp.kind == "v":
         claims.equal(PHI_V, realized_v, [v])
@@ -303,6 +303,11 @@ class _Classes:
                 best = max(best, mdp.mean_reward(unit, a) + self(mdp.next_state(unit, a)))
             self.values[key] = best
         return s.prefix * self.values[key]
+
+
+def _structured(feature: HardFeature, secret: int) -> Number:
+    """<φ, θ*> without writing φ out."""
+    return feature.value(secret)
 
 
 def _entrywise(feature: HardFeature, secret: int) -> Number:
