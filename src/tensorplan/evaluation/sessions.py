@@ -81,8 +81,8 @@ def side_by_side(
     for name, planner in planners.items():
         played = play(planner, sessions if isinstance(planner, Learner) else 1)
         returns = [episode.total_reward for session in played for episode in session]
-        asked = [[episode.total_queries for episode in session] for session in played]
-        shares = [sum(each) / episodes for each in asked] if isinstance(planner, Learner) else asked[0]
+        counts = [[episode.total_queries for episode in session] for session in played]
+        shares = [sum(each) / episodes for each in counts] if isinstance(planner, Learner) else counts[0]
         loss = student([b - r for b, r in zip(best, returns, strict=False)]) if best else None
         lines.append(SessionSummary(name, student(returns), loss, student(shares), played[0][0].certificate))
     return SideBySide(tuple(lines))

@@ -109,11 +109,11 @@ class EpisodePlayer:
 
     def play(self, candidate: Candidate, n: int, visits: Visits, remember: bool = True) -> None:
         """n more episodes; with deterministic transitions and known actions, all take the same steps."""
-        before = self.queries.asked
+        before = self.queries.made
         try:
             self._play(candidate, n, visits, remember)
         finally:
-            visits.queries += self.queries.asked - before
+            visits.queries += self.queries.made - before
 
     def _play(self, candidate: Candidate, n: int, visits: Visits, remember: bool) -> None:
         node: Any = self.access.root

@@ -18,7 +18,7 @@ class Queries:
         self.total = min(access.spent + access.remaining, math.inf if budget is None else float(budget))
         """The most queries in the episode."""
         self.kept_back = 0.0
-        self.asked = 0
+        self.made = 0
         """Queries of this planning run, those from a cache included, which are not charged."""
 
     @property
@@ -35,7 +35,7 @@ class Queries:
         """Raise BudgetSpent unless n queries may be made; the access object counts the charged ones."""
         if n > self.room:
             raise BudgetSpent("no queries are left for this")
-        self.asked += n
+        self.made += n
 
     def step(self, node: Node, action: int, remember: bool = True) -> Outcome:
         """One outcome, recorded if ``remember``."""

@@ -119,7 +119,7 @@ class PaperPlanning(Planning[PaperPolicy]):
                     return path, node, float(consistency.min())
                 action = int(np.argmin(consistency))
                 path.append((Place.of(node), action))
-                following = self._ask(1).query(node, action)[0].next
+                following = self._within_budget(1).query(node, action)[0].next
                 if following is END:
                     break
                 node = following
@@ -131,7 +131,7 @@ class PaperPlanning(Planning[PaperPolicy]):
 
     def _approx_td(self, node: Node, n: int) -> Array:
         n = 1 if self.certain else n
-        return approx_td(self._ask(n * self.access.actions), node, n, self.config.discount)
+        return approx_td(self._within_budget(n * self.access.actions), node, n, self.config.discount)
 
     # ------------------------------------------------------------------ cost
 
@@ -153,7 +153,7 @@ class PaperPlanning(Planning[PaperPolicy]):
         log.info(needs)
         refuse_above_budget(budget, most, needs, "override n1, n2, n3 and c")
 
-    def _ask(self, n: int) -> Access:
+    def _within_budget(self, n: int) -> Access:
         """The access object, if n more queries leave enough of the budget to act."""
         reserve = 0 if self.acting else self.steps * self.constants.call_queries
         if not self.certain and n > self.budget - self.access.spent - reserve:

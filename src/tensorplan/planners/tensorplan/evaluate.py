@@ -142,7 +142,7 @@ class Evaluator:
             self.grow(leader)
 
     def _share_is_due(self, visits: Visits) -> bool:
-        if visits.queries < EVALUATION * self.queries.asked:
+        if visits.queries < EVALUATION * self.queries.made:
             return True
         late = visits.queries < EVALUATION * self.searched * PER_SECOND
         return late and (len(visits.returns) < PILOT or 4 * visits.error > self.bounds.delta / 8)

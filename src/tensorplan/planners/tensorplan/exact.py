@@ -183,12 +183,12 @@ class ExactPlanning(Planning[ExactPolicy]):
 
         Many small errors may add up to a rollout that ends below the bound by more than the tolerance.
         """
-        doubtful = [fact for fact, _ in rollout.steps if fact.unasked]
+        doubtful = [fact for fact, _ in rollout.steps if fact.unqueried]
         if not doubtful:
             return False
         fact = max(doubtful, key=lambda fact: fact.violation(self.theta))
         until = rollout.steps[: [f for f, _ in rollout.steps].index(fact)]
-        self.facts.ask_all(fact, Rollout(until))
+        self.facts.query_all(fact, Rollout(until))
         return True
 
     # ------------------------------------------------------------------ bounds

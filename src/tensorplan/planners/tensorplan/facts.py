@@ -26,7 +26,7 @@ CONSISTENT = 1e-8
 class Fact:
     """What is known of one state: its features, and the answer and Δ_a of each queried action."""
 
-    __slots__ = ("answers", "choice", "deltas", "node", "phi", "place", "unasked")
+    __slots__ = ("answers", "choice", "deltas", "node", "phi", "place", "unqueried")
 
     def __init__(self, place: Place, phi: Array, actions: int) -> None:
         self.place = place
@@ -36,13 +36,13 @@ class Fact:
         self.answers: list[tuple[float, Fact | None] | None] = [None] * actions
         """Reward and next fact, which is None at END."""
         self.deltas = np.full((actions, len(phi) + 1), np.nan)
-        self.unasked = actions
+        self.unqueried = actions
         self.choice: int | None = None
         """The action of a path proved optimal; preferred, since others may only appear as good."""
 
     def best(self, theta: Array) -> int | None:
         """The queried action with the largest l_a(θ)."""
-        return None if self.unasked == len(self.answers) else int(np.nanargmax(self.deltas @ theta))
+        return None if self.unqueried == len(self.answers) else int(np.nanargmax(self.deltas @ theta))
 
     def violation(self, theta: Array) -> float:
         """-max_a l_a(θ), over the queried actions."""
@@ -134,15 +134,15 @@ class FactFinder:
             self.sol.values(fact.place, fact.phi, low - self.rounding, high + self.rounding, fact)
         return fact
 
-    def ask(self, fact: Fact, action: int, rollout: Rollout) -> None:
+    def query(self, fact: Fact, action: int, rollout: Rollout) -> None:
         """Query an action, unless its answer is known, and add the answer to Sol."""
         if fact.answers[action] is None:
             self.learn(fact, action, self.queries.step(self._node(fact, rollout), action))
 
-    def ask_all(self, fact: Fact, rollout: Rollout) -> None:
+    def query_all(self, fact: Fact, rollout: Rollout) -> None:
         """Query every action of a state."""
         for action in range(self.access.actions):
-            self.ask(fact, action, rollout)
+            self.query(fact, action, rollout)
 
     def learn(self, fact: Fact, action: int, outcome: Outcome) -> None:
         """Add an answer to Sol; raise if it differs from a known one."""
@@ -152,9 +152,9 @@ class FactFinder:
         fact.answers[action] = (outcome.reward, following)
         ahead = 0.0 if following is None else self.config.discount * following.phi
         fact.deltas[action] = np.concatenate([[outcome.reward], ahead - fact.phi])
-        fact.unasked -= 1
+        fact.unqueried -= 1
         self.sol.inequality(fact.place, fact.deltas[action], self.rounding, fact, action)
-        if not fact.unasked:
+        if not fact.unqueried:
             self.sol.disjunction(fact.place, fact.deltas, self.rounding, fact)
 
     def compare(self, fact: Fact, action: int, reward: float, node: Any) -> None:
@@ -220,14 +220,14 @@ class FactFinder:
     def first_consistent(self, fact: Fact, theta: Array, before: int, rollout: Rollout) -> int | None:
         """An action with l_a(θ) >= 0 up to rounding, with as few queries as possible; None if there is none."""
         if self.config.ask == "all":
-            self.ask_all(fact, rollout)
+            self.query_all(fact, rollout)
         least = -(CONSISTENT * (1 + self.access.bound) + self.sol.step * self.sol.eta)  # rounding and η
         for action in (fact.choice, fact.best(theta)):
             if action is not None and fact.deltas[action] @ theta >= least:
                 return action
         for guess in self._guesses(before):
             if fact.answers[guess] is None:
-                self.ask(fact, guess, rollout)
+                self.query(fact, guess, rollout)
                 if fact.deltas[guess] @ theta >= least:
                     return guess
         return None
@@ -239,7 +239,7 @@ class FactFinder:
             action = choices(self._node(fact, rollout))
             if action is None:
                 break
-            self.ask(fact, action, rollout)
+            self.query(fact, action, rollout)
             rollout.take(fact, action, self.config.discount)
 
     def _guesses(self, before: int) -> list[int]:
