@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 from helpers import Walk, local
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tensorplan as tp
 from tensorplan.access.delayed import DelayedAccess, DelayedNode
@@ -58,10 +60,21 @@ def test_facts_are_those_of_the_delayed_problem(spec):
     assert seen(bar.root) == seen(twin.root) == (0, (0, None), [1, 0, 0, 0, 0])
 
 
-@pytest.mark.parametrize("task", [tp.make(EXACT), tp.make(NOISY), walk()], ids=["exact", "noisy", "early END"])
-@pytest.mark.parametrize("seed", range(8))
-def test_answers_are_those_of_the_delayed_problem_to_the_bit(task, seed):
-    actions = np.random.default_rng(seed).integers(task.actions, size=task.horizon + 1).tolist()
+TASKS = {"exact": tp.make(EXACT), "noisy": tp.make(NOISY), "early END": walk()}
+
+
+@st.composite
+def plays(pick):
+    """The name of a task, and actions for an episode of its delayed problem."""
+    name = pick(st.sampled_from(sorted(TASKS)))
+    steps, action = TASKS[name].horizon + 1, st.integers(0, TASKS[name].actions - 1)
+    return name, pick(st.lists(action, min_size=steps, max_size=steps))
+
+
+@settings(max_examples=30)
+@given(plays(), st.integers(0, 99))
+def test_answers_are_those_of_the_delayed_problem_to_the_bit(play, seed):
+    task, actions = TASKS[play[0]], play[1]
     _, bar = opened(task, seed)
     twin = local(delayed(task), seed)
     mine, theirs = bar.root, twin.root
@@ -75,28 +88,27 @@ def test_answers_are_those_of_the_delayed_problem_to_the_bit(task, seed):
     assert mine is tp.END
 
 
-@pytest.mark.parametrize("task", [tp.make(EXACT), tp.make(NOISY), walk()], ids=["exact", "noisy", "early END"])
-@pytest.mark.parametrize("seed", range(8))
-def test_follow_and_walk_are_single_queries(task, seed):
-    actions = np.random.default_rng(seed).integers(task.actions, size=task.horizon + 1).tolist()
-    for cut in (0, 2, len(actions)):
-        access, bar = opened(task, seed)
-        rewards, nodes = [], [bar.root]
-        for action in actions[:cut]:
-            ((reward, following),) = bar.query(nodes[-1], action)
-            rewards.append(reward)
-            nodes.append(following)
-            if following is tp.END:
-                break
-        again, followed = opened(task, seed)
-        trail = followed.follow(followed.root, iter(actions[:cut]))
-        assert (trail.rewards, seen(trail.last), again.spent) == (rewards, seen(nodes[-1]), access.spent)
-        again, walked = opened(task, seed)
-        path = walked.walk(walked.root, lambda node, cut=cut: actions[node.stage] if node.stage < cut else None)
-        assert [(seen(node), reward) for node, reward in path.steps] == [
-            (seen(node), reward) for node, reward in zip(nodes, rewards, strict=False)
-        ]
-        assert (seen(path.last), again.spent) == (seen(nodes[-1]), access.spent)
+@settings(max_examples=60)
+@given(plays(), st.integers(0, 99), st.integers(0, 7))
+def test_follow_and_walk_are_single_queries(play, seed, cut):
+    task, actions = TASKS[play[0]], play[1][:cut]
+    access, bar = opened(task, seed)
+    rewards, nodes = [], [bar.root]
+    for action in actions:
+        ((reward, following),) = bar.query(nodes[-1], action)
+        rewards.append(reward)
+        nodes.append(following)
+        if following is tp.END:
+            break
+    again, followed = opened(task, seed)
+    trail = followed.follow(followed.root, iter(actions))
+    assert (trail.rewards, seen(trail.last), again.spent) == (rewards, seen(nodes[-1]), access.spent)
+    again, walked = opened(task, seed)
+    path = walked.walk(walked.root, lambda node: actions[node.stage] if node.stage < len(actions) else None)
+    assert [(seen(node), reward) for node, reward in path.steps] == [
+        (seen(node), reward) for node, reward in zip(nodes, rewards, strict=False)
+    ]
+    assert (seen(path.last), again.spent) == (seen(nodes[-1]), access.spent)
 
 
 def test_planners_see_nothing_special():

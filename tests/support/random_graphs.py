@@ -1,6 +1,8 @@
 """Random deterministic problems in numbered states, with features that realize v* in awkward ways."""
 
 import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import tensorplan as tp
 from tensorplan.problems.random.featurize import embed
@@ -17,6 +19,10 @@ class Graph:
     def __init__(self, following, rewards, reward_range, horizon=None, starts=1):
         self.following, self.rewards, self.reward_range = following, rewards, reward_range
         self.horizon, self.starts, self.actions = horizon, starts, following.shape[1]
+
+    def __repr__(self):
+        tables = f"following={self.following.tolist()}, rewards={self.rewards.tolist()}"
+        return f"{type(self).__name__}({tables}, horizon={self.horizon}, starts={self.starts})"
 
     def start(self, rng):
         return int(rng.integers(self.starts))
@@ -76,6 +82,33 @@ def random_graph(rng, horizon, ranges=RANGES, starts=1):
     return Graph(following, np.clip(rewards, low, high), (low, high), horizon, starts)
 
 
+HORIZONS = st.integers(1, 8)
+
+
+@st.composite
+def graphs(pick, horizons=HORIZONS, ranges=RANGES, starts=1):
+    """The same for Hypothesis: whatever fails shrinks to few states, actions and levels of reward."""
+    states, actions = pick(st.integers(starts, 11)), pick(st.integers(1, 4))
+    low, high = pick(st.sampled_from(ranges))
+    levels, first = pick(st.sampled_from([2, 3, 1000])), pick(st.sampled_from([0, -1]))
+
+    def table(least, most):
+        return pick(arrays(int, (states, actions), elements=st.integers(least, most), fill=st.nothing()))
+
+    rewards = low + (high - low) * table(0, levels - 1) / (levels - 1)
+    return Graph(table(first, states - 1), np.clip(rewards, low, high), (low, high), pick(horizons), starts)
+
+
+@st.composite
+def terminating_graphs(pick):
+    """Those of ``terminating``, for Hypothesis."""
+    mdp = pick(graphs(st.none()))
+    mdp.following[:, 0] = np.arange(len(mdp.following)) - 1
+    costs = pick(arrays(int, mdp.following.shape, elements=st.integers(1, 3), fill=st.nothing()))
+    mdp.rewards, mdp.reward_range = -costs / 3, (-1.0, 0.0)
+    return mdp
+
+
 KINDS = ["random", "tight ball", "duplicates", "one-hot", "value alone", "affine"]
 
 
@@ -126,6 +159,13 @@ def terminating(rng, eta=0.0):
     mdp.following[:, 0] = np.arange(len(mdp.following)) - 1
     mdp.rewards, mdp.reward_range = -rng.integers(1, 4, mdp.following.shape) / 3, (-1.0, 0.0)
     return realize(rng, mdp, eta=eta)
+
+
+@st.composite
+def realized(pick, mdps, realize=realize):
+    """Problems of graphs.  The way in which the features realize the values shrinks as well; their numbers do not."""
+    kind = pick(st.sampled_from(KINDS[::-1]))
+    return realize(np.random.default_rng(pick(st.integers(0, 2**32 - 1))), pick(mdps), kinds=[kind])
 
 
 def star_survives(task, trace, value):

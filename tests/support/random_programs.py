@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import NamedTuple
 
 import clarabel
 import numpy as np
+from hypothesis import strategies as st
 from scipy import sparse
 
 from tensorplan.optimism import Program
@@ -17,22 +19,48 @@ def random_program(rng, *, dims=(1, 6), alternatives=(2, 4), most=256, product=F
     d = int(rng.integers(dims[0], dims[1] + 1))
     a = int(rng.integers(alternatives[0], alternatives[1] + 1))
     n = int(rng.integers(0, int(math.log(most) / math.log(a)) + 1))
-    m = int(rng.integers(0, 9))
-    radius = float(rng.choice([0.5, 1.0, 3.0]))
+    shape = Shape(d, a, n, int(rng.integers(0, 9)), float(rng.choice([0.5, 1.0, 3.0])))
+    planted, constant = bool(rng.random() < 0.7), bool(rng.random() < 0.2)
+    return program_of(rng, shape, (rng.choice([0.0, 1.0]), rng.choice([0.0, 0.1])), planted, constant, product)
+
+
+class Shape(NamedTuple):
+    """d parameters, n disjunctions of a alternatives each, m rows, in a ball of that radius."""
+
+    d: int
+    a: int
+    n: int
+    m: int
+    radius: float
+
+
+def program_of(rng, shape, slacks, planted, constant, product=False):
+    """The program of random numbers of that shape, and its θ*.
+
+    Rows and forms have slacks of up to so much; without a θ* planted the first form may be a constant.
+    """
+    d, a, n, m, radius = shape
     star = rng.normal(size=d)
     star *= radius * rng.random() ** 0.5 / np.linalg.norm(star)
-    rows = rng.normal(size=(m, d))
-    rhs = rows @ star + rng.random(m) * rng.choice([0.0, 1.0])
-    forms = rng.normal(size=(n, a, d + 1))
-    tol = rng.choice([0.0, 0.1]) * rng.random(n)
-    planted = rng.random() < 0.7
+    rows, forms = rng.normal(size=(m, d)), rng.normal(size=(n, a, d + 1))
+    rhs, tol = rows @ star + slacks[0] * rng.random(m), slacks[1] * rng.random(n)
     if planted:
-        for i in range(n):
-            choice = rng.integers(a)
-            forms[i, choice, 0] = -forms[i, choice, 1:] @ star
-    if n and rng.random() < 0.2:
-        forms[0, 0, 1:] = 0.0 if planted is False else forms[0, 0, 1:]
+        choice = rng.integers(a, size=n)
+        forms[range(n), choice, 0] = -forms[range(n), choice, 1:] @ star
+    elif constant:
+        forms[:1, 0, 1:] = 0.0
     return Program(rng.normal(size=d), radius, rows, rhs, forms, tol, product), star if planted else None
+
+
+@st.composite
+def programs(pick):
+    """The same for Hypothesis: whatever fails shrinks to few parameters, rows and disjunctions; numbers do not."""
+    a = pick(st.integers(2, 4))
+    n = pick(st.integers(0, int(math.log(256) / math.log(a))))
+    shape = Shape(pick(st.integers(1, 6)), a, n, pick(st.integers(0, 8)), pick(st.sampled_from([0.5, 1.0, 3.0])))
+    slacks = pick(st.sampled_from([0.0, 1.0])), pick(st.sampled_from([0.0, 0.1]))
+    rng = np.random.default_rng(pick(st.integers(0, 2**32 - 1)))
+    return program_of(rng, shape, slacks, planted=pick(st.booleans()), constant=pick(st.booleans()))
 
 
 def convex_optimum(program, slabs):

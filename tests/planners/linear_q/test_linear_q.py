@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import local
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from linear_q import (
     REFUSALS,
     bracketed,
@@ -18,7 +19,7 @@ from linear_q import (
     star_survives,
     statuses_of_contradictory_starts,
 )
-from random_graphs import random_graph
+from random_graphs import graphs, realized
 
 import tensorplan as tp
 from tensorplan.planners.evidence.challenge import ROUNDS
@@ -44,16 +45,15 @@ def test_exact_with_any_number_of_actions(planner):
         star_survives(task, session._memory)
 
 
-@pytest.mark.parametrize(("planner", "seeds"), [(OCP, 150), (SPAN, 300)], ids=repr)
-def test_awkward_features_and_several_starts(planner, seeds):
+@both
+@settings(max_examples=150)
+@given(realized(graphs(starts=3), realize_q), st.integers(0, 99))
+def test_awkward_features_and_several_starts(planner, task, seed):
     """Ties, zero, duplicate and parallel features, one dimension, tight balls, early END, all kinds of rewards."""
-    for seed in range(seeds):
-        rng = np.random.default_rng([seed, 77])
-        task = realize_q(rng, random_graph(rng, int(rng.integers(1, 9)), starts=3))
-        session = planner.session()
-        for episode in tp.run(task, session, episodes=4, seed=seed).episodes:
-            solved(task, episode)
-        star_survives(task, session._memory)
+    session = planner.session()
+    for episode in tp.run(task, session, episodes=4, seed=seed).episodes:
+        solved(task, episode)
+    star_survives(task, session._memory)
 
 
 @both

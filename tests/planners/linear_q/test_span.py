@@ -5,8 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers import local
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from linear_q import bracketed, fragile, nearly_parallel, random_layered, realize_q, solved
-from random_graphs import TINY, random_graph, with_array_states
+from random_graphs import TINY, graphs, realized, with_array_states
 
 import tensorplan as tp
 from tensorplan.planners.evidence.challenge import PathStep
@@ -57,14 +59,13 @@ def test_nearly_parallel_features_are_never_taken_for_a_contradiction(exponent):
             assert task.optimal_value(episode.start) - episode.total_reward <= 1e-6 * (1 + task.bound)
 
 
-def test_states_need_not_be_hashable():
-    for seed in range(20):
-        rng = np.random.default_rng([seed, 79])
-        plain = realize_q(rng, random_graph(rng, 5))
-        task = with_array_states(plain)
-        for episode in tp.run(task, SpanPlanner(), episodes=2).episodes:
-            assert episode.certificate.status in ("certified", "doubtful")
-            assert episode.total_reward == pytest.approx(plain.optimal_value(0), abs=TINY * (1 + task.bound))
+@settings(max_examples=20)
+@given(realized(graphs(st.just(5)), realize_q))
+def test_states_need_not_be_hashable(plain):
+    task = with_array_states(plain)
+    for episode in tp.run(task, SpanPlanner(), episodes=2).episodes:
+        assert episode.certificate.status in ("certified", "doubtful")
+        assert episode.total_reward == pytest.approx(plain.optimal_value(0), abs=TINY * (1 + task.bound))
 
 
 # -------------------------------------------------------------------------------------------------- equations
