@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 COMPILED = $(BIN)/python -c 'from tensorplan.optimism import Program, solve; solve(Program([1.0], 1.0))'  # once, not in each process
-PYTEST = $(BIN)/pytest -n auto --dist worksteal
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal  # one thread each: the processes share the cores
 
 .PHONY: demo test quick slow coverage bench docs clean
 .DELETE_ON_ERROR:
@@ -35,6 +35,9 @@ quick: $(VENV)/dev.stamp  # what a developer runs all day: under a minute
 coverage: $(VENV)/dev.stamp
 	$(COMPILED)
 	$(PYTEST) --cov --cov-report=term:skip-covered
+
+tests/thorough.txt: $(VENV)/dev.stamp  # the tests that make quick leaves out; remade with make -B
+	$(PYTEST) --durations=0 | $(BIN)/python tests/support/thorough.py > $@
 
 slow: $(VENV)/dev.stamp  # the tests that take minutes: all examples in full, compiled code with bounds checks
 	$(PYTEST) -m slow

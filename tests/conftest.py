@@ -16,6 +16,14 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items):
+    """Mark the tests that ``make quick`` leaves out: thorough.txt lists those that take half a second or more."""
+    names = set((HERE / "thorough.txt").read_text(encoding="utf-8").split())
+    for item in items:
+        if item.nodeid.partition("[")[0] in names:
+            item.add_marker(pytest.mark.thorough)
+
+
 @pytest.fixture
 def cli(capsys):
     """``cli("plan", "hanoi/3")`` -> exit code, stdout, stderr."""
