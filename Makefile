@@ -2,10 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-COMPILED = $(BIN)/python -c 'from tensorplan.optimism import Program, solve; solve(Program([1.0], 1.0))'  # once, not in each process
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal  # one thread each: the processes share the cores
 
-.PHONY: demo test quick slow coverage bench docs clean
+.PHONY: demo test types compiled quick slow coverage bench docs clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/core.stamp
@@ -20,20 +19,23 @@ demo: $(VENV)/core.stamp
 	@echo "a page on the sweep: $$($(BIN)/tensorplan report demo)"
 
 test: $(VENV)/dev.stamp
+	$(MAKE) -j2 types compiled
+	$(PYTEST) -rs
+
+types: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tests/mypy.ini
-	$(COMPILED)
-	$(PYTEST) -rs
 
-quick: $(VENV)/dev.stamp  # what a developer runs all day: under a minute
+compiled: $(VENV)/dev.stamp  # once, not in each process
+	$(BIN)/python -c 'from tensorplan.optimism import Program, solve; solve(Program([1.0], 1.0))'
+
+quick: compiled  # what a developer runs all day: under a minute
 	$(BIN)/ruff check .
-	$(COMPILED)
 	$(PYTEST) -m 'not slow and not thorough'
 
-coverage: $(VENV)/dev.stamp
-	$(COMPILED)
+coverage: compiled
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
 tests/thorough.txt: $(VENV)/dev.stamp  # the tests that make quick leaves out; remade with make -B

@@ -192,10 +192,10 @@ MAX_STEPS = 200
 
 def rivals() -> None:
     print(f"TensorPlan and its rivals, {SEEDS} seeds ({FEW} of the slow ones), episodes of at most {MAX_STEPS} steps;")
-    print("questions: each pair counts once; calls: every time; optimal: episodes that earn v*(s0)")
+    print("queries: each pair counts once; calls: every time; optimal: episodes that earn v*(s0)")
     for case in CASES:
         print(
-            f"{case.title}\n  {'':<36} {'return':>17} {'optimal':>8} {'questions':>14} {'calls':>12} {'a decision':>11}"
+            f"{case.title}\n  {'':<36} {'return':>17} {'optimal':>8} {'queries':>14} {'calls':>12} {'a decision':>11}"
         )
         for d in (2, 5, 10, 20):
             _row(f"TensorPlan, realizing features, d={d}", case, tp.TensorPlan(), SEEDS, d)
@@ -211,19 +211,19 @@ def rivals() -> None:
 
 
 def _row(name: str, case: Case, planner: tp.Planner, seeds: int, d: int = 2) -> None:
-    returns, questions, calls, decisions, optimal = [], [], [], 0, 0
+    returns, queries, calls, decisions, optimal = [], [], [], 0, 0
     for seed in range(seeds):
         problem = case.problem(d, seed)
         (episode,) = tp.run(problem, planner, seed=seed, max_steps=MAX_STEPS).episodes
         (again,) = tp.run(problem, planner, seed=seed, max_steps=MAX_STEPS, cache=False).episodes
         assert again.actions == episode.actions
         returns.append(episode.total_reward)
-        questions.append(episode.total_queries)
+        queries.append(episode.total_queries)
         calls.append(again.total_queries)
         decisions += episode.steps
         best = problem.optimal_value(episode.start)
         optimal += episode.stopped == "end" and abs(best - episode.total_reward) < 1e-9
-    mean, asked = student(returns), student(questions)
+    mean, asked = student(returns), student(queries)
     print(
         f"  {name:<36} {mean.mean:>8.2f} ± {mean.radius:<6.2f} {optimal:>5}/{seeds:<2} {asked.mean:>8,.0f} ± "
         f"{asked.radius:<3,.0f} {np.mean(calls):>12,.0f} {sum(calls) / decisions:>11,.0f}",

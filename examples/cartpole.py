@@ -30,7 +30,7 @@ def row(name: str, problem: tp.Problem, planner: tp.Planner, said: str = "") -> 
     print(f"{name:<33} {won.mean:>5.1f} ± {won.radius:<4.1f} {asked.mean:>7,.0f} ± {asked.radius:<5.0f}{said}".rstrip())
 
 
-print(f"{'':<33} {'return':>9} {'questions':>13}")
+print(f"{'':<33} {'return':>9} {'queries':>13}")
 for features in ("aggregate4", "tiles2x4@time", "poly3@time"):
     problem = cartpole(features)
     eta: Any = tp.diagnose(problem)["v"].eta

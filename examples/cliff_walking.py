@@ -15,7 +15,7 @@ def steps(x: Any) -> list[float]:
 
 
 def row(name: str, cliffs: list[tp.Problem], planner: tp.Planner, budget: int | None = None) -> None:
-    """An episode on each cliff; who has no questions left waits, at 1 a step, until 200 steps are over."""
+    """An episode on each cliff; who has no queries left waits, at 1 a step, until 200 steps are over."""
     runs = [tp.run(each, planner, seed=i, budget=budget, max_steps=200) for i, each in enumerate(cliffs)]
     episodes = [run.episodes[0] for run in runs]
     won = tp.student([e.total_reward - (200 - e.steps) * (e.stopped == "budget") for e in episodes])
@@ -24,7 +24,7 @@ def row(name: str, cliffs: list[tp.Problem], planner: tp.Planner, budget: int | 
 
 
 natural = tp.from_gym("CliffWalking-v1", features=steps, scale=2)
-print(f"{'':<30} {'return':>13} {'arrives':>11} {'questions':>12}")
+print(f"{'':<30} {'return':>13} {'arrives':>11} {'queries':>12}")
 row("TensorPlan, steps, d=4", [natural] * 10, tp.TensorPlan())
 for d in (2, 5, 10):
     made = [tp.from_gym("CliffWalking-v1", features=f"realizing{d}", seed=seed) for seed in range(10)]

@@ -1,4 +1,4 @@
-"""FrozenLake 8x8, not slippery: a plan with a proof after a few questions, and what becomes of features that are wrong.
+"""FrozenLake 8x8, not slippery: a plan with a proof after a few queries, and what becomes of features that are wrong.
 
 Run it with ``python examples/frozen_lake.py``; docs/cases/frozen_lake.md says what it shows.
 """
@@ -17,7 +17,7 @@ def lake(features: Any, seed: int = 0) -> tp.Problem:
 
 
 def row(name: str, lakes: list[tp.Problem], planner: tp.Planner, budget: int | None = None) -> None:
-    """An episode on each lake, with so many questions at most."""
+    """An episode on each lake, with so many queries at most."""
     runs = [tp.run(each, planner, seed=i, budget=budget, max_steps=100) for i, each in enumerate(lakes)]
     won = tp.student([run.episodes[0].total_reward for run in runs])
     asked = tp.student([run.episodes[0].total_queries for run in runs])
@@ -35,7 +35,7 @@ def pocket(x: Any) -> Any:
     return phi
 
 
-print(f"{'':<34} {'return':<13}   questions")
+print(f"{'':<34} {'return':<13}   queries")
 for d in (2, 5, 10):
     row(f"TensorPlan, realizing, d={d}", [lake(f"realizing{d}", seed) for seed in range(10)], tp.TensorPlan())
 for budget in (50, 500):
@@ -51,4 +51,4 @@ for name, features in {"onehot": "onehot", "pocket": pocket, "linear": "linear",
     (episode,) = run.episodes
     eta: Any = tp.diagnose(problem)["v"].eta
     print(f"{name}, d={problem.dimension}, misses v* by {eta.upper:.4f}: {episode.certificate.status}", end=", ")
-    print(f"return {episode.total_reward:.3f}, {episode.total_queries} questions")
+    print(f"return {episode.total_reward:.3f}, {episode.total_queries} queries")

@@ -32,7 +32,7 @@ def taxi(features: Any, seed: int = 0) -> tp.Problem:
 
 
 def row(name: str, taxis: list[tp.Problem], planner: tp.Planner, budget: int | None = None) -> None:
-    """An episode with each taxi; who has no questions left waits, at 1 a step, until 200 steps are over."""
+    """An episode with each taxi; who has no queries left waits, at 1 a step, until 200 steps are over."""
     runs = [tp.run(each, planner, seed=i, budget=budget, max_steps=200) for i, each in enumerate(taxis)]
     episodes = [run.episodes[0] for run in runs]
     won = tp.student([e.total_reward - (200 - e.steps) * (e.stopped == "budget") for e in episodes])
@@ -42,7 +42,7 @@ def row(name: str, taxis: list[tp.Problem], planner: tp.Planner, budget: int | N
 
 
 driver, stranger = taxi(streets), taxi(lambda x: streets(x, walls=False))
-print(f"{'':<30} {'return':>13} {'arrives':>10} {'questions':>12}")
+print(f"{'':<30} {'return':>13} {'arrives':>10} {'queries':>12}")
 row("optimal", [driver] * 5, tp.Oracle())
 row("TensorPlan, streets, d=3", [driver] * 5, tp.TensorPlan())
 for d in (2, 5, 10):
@@ -51,7 +51,7 @@ for budget in (60, 600):
     row(f"UCT, at most {budget}", [driver] * 5, tp.UCT(simulations=50), budget)
     row(f"sparse sampling, at most {budget}", [driver] * 5, tp.SparseSampling(width=1, depth=18), budget)
 asked = sum(fare.total_queries for fare in tp.run(driver, tp.TensorPlan(), 50).episodes)
-print(f"\na day of 50 fares, remembering: {asked / 50:.1f} questions a fare")
+print(f"\na day of 50 fares, remembering: {asked / 50:.1f} queries a fare")
 try:
     tp.run(stranger, tp.TensorPlan(), max_steps=200)
 except tp.NotRealizable as error:

@@ -14,6 +14,7 @@ from tensorplan.parallel import processes
 from tensorplan.parallel.replicas import ReplicatedMDP
 
 HERE = str(Path(__file__).parent)
+SUPPORT = str(Path(__file__).parent.parent / "support")
 
 
 class Noisy:
@@ -192,7 +193,7 @@ def test_bad_arguments():
 
 def test_ray_actors_answer_the_same_and_are_replaced(monkeypatch):
     pytest.importorskip("ray")
-    monkeypatch.setenv("PYTHONPATH", HERE)  # where the actors find this file
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, SUPPORT]))  # where the actors find this file
     calm, _ = samples(Noisy, 1)
     assert samples(Mortal, 2, engine="ray")[0] == calm
 

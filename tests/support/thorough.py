@@ -4,7 +4,7 @@ import re
 import sys
 from collections import defaultdict
 
-LONG = 0.5
+LONG = 0.25
 """Seconds of a test, all its parameters and its fixtures together, from which on it is left out."""
 LINE = re.compile(r"\s*([\d.]+)s (?:call|setup|teardown)\s+(\S+?::\w+)")
 

@@ -36,8 +36,8 @@ both = pytest.mark.parametrize("planner", [OCP, SPAN], ids=repr)
 
 @both
 def test_exact_with_any_number_of_actions(planner):
-    """200 problems, one in ten with 1,000 actions: optimal, with at most (d + 1) H queries; θ* is never excluded."""
-    for task in random_layered(200):
+    """80 problems, one in ten with 1,000 actions: optimal, with at most (d + 1) H queries; θ* is never excluded."""
+    for task in random_layered(80):
         session = planner.session()
         (episode,) = tp.run(task, session).episodes
         solved(task, episode)
@@ -46,7 +46,7 @@ def test_exact_with_any_number_of_actions(planner):
 
 
 @both
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(realized(graphs(starts=3), realize_q), st.integers(0, 99))
 def test_awkward_features_and_several_starts(planner, task, seed):
     """Ties, zero, duplicate and parallel features, one dimension, tight balls, early END, all kinds of rewards."""
@@ -57,7 +57,7 @@ def test_awkward_features_and_several_starts(planner, task, seed):
 
 
 @both
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(problems(deterministic=True))
 def test_tables(planner, task):
     """Stationary and layered ones; the return against backward induction over all that can be reached."""

@@ -99,7 +99,7 @@ def test_theta_star_is_never_cut_off():
     """Small problems with ties, zero and duplicate features, early END, all kinds of reward ranges."""
     asked = Counter()
 
-    @settings(max_examples=800)
+    @settings(max_examples=150)
     @given(realized(graphs()))
     def check(task):
         for ask in ("lazy", "all"):
@@ -111,7 +111,7 @@ def test_theta_star_is_never_cut_off():
     assert asked["lazy"] < asked["all"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(problems(deterministic=True), st.sampled_from(["lazy", "all"]))
 def test_theta_star_is_never_cut_off_in_tables(task, ask):
     """Stationary and layered ones; the return against backward induction over all that can be reached."""
@@ -127,7 +127,7 @@ def test_theta_star_is_never_cut_off_in_tables(task, ask):
     assert bounds == sorted(bounds, reverse=True)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(realized(terminating_graphs()))
 def test_terminating_problems_need_no_horizon(task):
     (episode,) = tp.run(task, tp.TensorPlan(trace=True)).episodes
@@ -149,7 +149,7 @@ def test_asking_lazily_saves_queries_and_loses_nothing():
     assert lazy_more <= 12  # weaker rows can make it fail once more
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(realized(graphs(st.just(6))), st.integers(0, 2**32 - 1))
 def test_nothing_is_assumed_where_nobody_can_go(task, seed):
     """v* is realized where the start leads; elsewhere features are nonsense, and here even an error."""
@@ -169,14 +169,14 @@ def test_nothing_is_assumed_where_nobody_can_go(task, seed):
         solved(other, tp.run(other, tp.TensorPlan(trace=True)).episodes[0])
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(realized(graphs(st.just(5))))
 def test_states_need_not_be_hashable(plain_task):
     task = with_array_states(plain_task)
     value = plain_task.optimal_value(0)
     for episode in tp.run(task, tp.TensorPlan(trace=True), episodes=2).episodes:
         assert episode.total_reward == pytest.approx(value, abs=TINY * (1 + task.bound))
-        assert episode.certificate.status == "certified" or value == 0
+        assert episode.certificate.status in ("certified", "limit") or value == 0  # some balls are single points
         star_survives(task, episode.trace, value)
 
 

@@ -39,6 +39,7 @@ def test_rooms_as_in_minigrid():
     assert all(verdict.earned == 1.0 for _, verdict in judged)
 
 
+@pytest.mark.slow
 def test_an_inventory_with_lost_sales():
     """The package's own model of what it saw earns 15 of 17 at least, where a policy that never orders earns 2."""
     judged = verdicts(itertools.islice(families.inventories([5.0]), 4), budget=300_000)
