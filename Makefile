@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal  # one thread each: the processes share the cores
+WORKERS = $$($(BIN)/python -c 'import os; print(1 + os.cpu_count())')  # one more than cores: some tests wait
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test types compiled quick slow coverage bench docs clean
 .DELETE_ON_ERROR:

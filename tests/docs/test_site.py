@@ -46,7 +46,7 @@ def test_every_picture_is_drawn_and_no_docstring_is_left_as_it_was(site):
         assert not re.search(r":(?:class|func|meth|mod|data|attr):", text), path
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), pytest.param("dark", 390, marks=pytest.mark.slow)])
 def test_pages_load_without_a_complaint_and_fit(site, visit, scheme, width):
     page = visit(site / "index.html", color_scheme=scheme, viewport={"width": width, "height": 844})
     for path in pages(site):

@@ -56,6 +56,7 @@ def test_verdicts_on_policies_of_known_loss():
         assert result.loss == pytest.approx((action * 1.0,) * 3)
 
 
+@pytest.mark.slow
 def test_an_estimated_verdict_is_right_or_undecided():
     """The random planner loses 0.5 on average in this problem; the interval must know where that is."""
     mdp = tp.TabularMDP(np.ones((1, 2, 1)), np.array([[0.75, 0.5]]), horizon=4, noise=True)

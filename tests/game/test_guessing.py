@@ -85,6 +85,7 @@ def test_mean_cost_of_uniform_guesses(player, p):
     assert np.mean(costs) == pytest.approx(float(player.expected(p)), rel=4.9 / 1500**0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "gain"), [(6, 1.3), (8, 1.7), (10, 1.4), (12, 1.4), (16, 1.3)])
 def test_codes_cover_less_twice(p, gain):
     """The exact mean over all secrets, for 5 codes.  Never to cover anything twice would halve the cost of pairs."""

@@ -256,6 +256,7 @@ def test_calling_it_is_playing_it():
     assert any(play != AbstractGame(5, 9, seed=1).play(reduction, seed=seed) for seed in range(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "kind", "planner"),
     [

@@ -146,6 +146,7 @@ def test_products_in_one_dimension_against_roots(seed):
         assert verify(program, s) >= best - 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_products_keep_every_feasible_point(seed):
     """Bounds are valid whether or not the gap closes within the limit, and it closes nearly always."""

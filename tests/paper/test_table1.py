@@ -255,6 +255,7 @@ print(table1(Table1Experiment((row,), quick=True), sys.argv[1], workers=2).as_js
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_sigkill_loses_nothing(tmp_path):
     command = [sys.executable, "-c", PROGRAM]

@@ -51,6 +51,7 @@ def test_small_trees_pass_exhaustively(spec, states, secrets):
     assert 0.6 < next(check.worst for check in found.checks if check.name == NORMS) < 0.69
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "states"), [("64x70", 60), ("16x3", 100), ("9x2", 100), ("40x1", 40)])
 def test_large_ones_pass_on_samples(spec, states, monkeypatch):
     monkeypatch.setattr(module, "CLASSES", 1000)

@@ -152,6 +152,7 @@ def test_errors_are_caught(cls, claims):
     assert set(found.failed) == claims
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "claims"), BROKEN, ids=lambda x: getattr(x, "__name__", ""))
 def test_errors_are_caught_on_samples(cls, claims):
     found = exp.verify_exponential(cls, 64, actions=30, horizon=5, states=60, exhaustive=0)

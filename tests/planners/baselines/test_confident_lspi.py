@@ -202,6 +202,7 @@ class LinearMDP:
         return tp.Problem(self, None, lambda state, stage: self.phi[state], bound=2.0 * self.horizon * self.d)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_queries_do_not_depend_on_the_number_of_states(seed):
     queries, sizes = [], []

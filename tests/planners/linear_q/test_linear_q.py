@@ -156,6 +156,7 @@ def test_a_session_that_was_refuted_certifies_nothing_any_more(planner):
     assert other == last == ("refuted", 1.0, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("planner", "seeds", "least"), [(OCP, 20, 17), (SPAN, 40, 36)], ids=repr)
 @pytest.mark.parametrize("eta", [1e-6, 0.05, 0.3])
 def test_misspecified_features(planner, seeds, least, eta):

@@ -100,6 +100,7 @@ def other_solver(constraints, bound, c, rows=None, epigraph=False):
     return found.fun
 
 
+@pytest.mark.slow
 def test_sup_and_inf_against_another_solver():
     rng = np.random.default_rng(0)
     for _ in range(40):

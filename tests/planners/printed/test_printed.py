@@ -95,6 +95,7 @@ def test_each_parameter_is_optimistic_and_satisfies_the_product_constraint():
     assert checked > 20_000
 
 
+@pytest.mark.slow
 def test_with_other_constants_it_runs_on_random_problems():
     """A return has a standard deviation of at most 1 here: the mean of 8 is off by 1.4 with probability below 1e-4."""
     losses = []

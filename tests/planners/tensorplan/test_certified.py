@@ -45,6 +45,7 @@ def test_brackets_hold_at_every_iteration_and_policies_are_within_delta():
     assert max(sum(wrong), sum(cut_off), sum(poor)) < too_many(16, 0.05)
 
 
+@pytest.mark.slow
 def test_episodes_of_the_accepted_policy_earn_what_was_certified():
     """The law of the acting policy is that of the policy whose returns were bounded.
 
@@ -61,6 +62,7 @@ def test_episodes_of_the_accepted_policy_earn_what_was_certified():
     assert below < too_many(5, 0.1)
 
 
+@pytest.mark.slow
 def test_what_is_not_random_is_cheaper():
     """The same shapes with random steps and rewards, with one of the two, and with neither."""
     queries = {}
@@ -78,6 +80,7 @@ def test_what_is_not_random_is_cheaper():
     assert queries[1, False] < 6 * 2 * 3 * (10 + 9)  # every action at every step of a path, twice; d more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [1.0, None])
 def test_where_the_paper_needs_a_hundred_trillion_billion_queries_a_million_is_plenty(bound):
     """A=2, d=3, H=5, δ=0.5, B=1, with rewards so small that B=1 can hold v*."""
@@ -190,6 +193,7 @@ def test_a_start_state_is_planned_for_once():
         assert max(episode.queries[1:]) <= 4 * certified.SAMPLES * problem.actions  # where the table has no answer
 
 
+@pytest.mark.slow
 def test_start_states_share_what_was_measured():
     problem = many_starts()
     planner = tp.TensorPlan(delta=0.7)

@@ -301,6 +301,7 @@ def test_a_session_is_for_one_problem():
 # ------------------------------------------------------------------------------------ what certified means
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [1e3, 1e6, 1e9])
 def test_a_large_ball_does_not_widen_what_counts_as_none(bound):
     """Rounding grows with B, and so does what a path may lose by it: beyond 1e-6 of the returns that is no proof."""

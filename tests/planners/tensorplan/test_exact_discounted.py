@@ -63,6 +63,7 @@ def test_circles_make_the_lower_bound_exact():
     assert episode.certificate.gap <= 1e-6
 
 
+@pytest.mark.slow
 def test_a_budget_leaves_a_bracket_in_discounted_problems_too():
     for seed in range(15):
         rng = np.random.default_rng([seed, 1250])

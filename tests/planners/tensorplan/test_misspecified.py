@@ -48,6 +48,7 @@ def test_an_inventory_with_lost_sales():
         assert verdict.certificate.lower > 14
 
 
+@pytest.mark.slow
 def test_slippery_frozen_lake():
     cases = [case for case in families.lakes() if "hidden" in case.name and "time" not in case.name]
     judged = verdicts(cases[::2], budget=300_000)

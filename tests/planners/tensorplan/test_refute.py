@@ -70,6 +70,7 @@ def explains_itself(error, bound):
 # ------------------------------------------------------------------------------------------------ B too small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(4))
 def test_a_ball_that_is_too_small_is_found_out(chunk):
     refuted = 0
@@ -219,6 +220,7 @@ def missed_by(program, theta):
     return max(rows.max(initial=0.0), forms.max(initial=0.0))
 
 
+@pytest.mark.slow
 def test_the_named_eta_is_never_more_than_it_takes():
     for seed in range(30):
         task = layered(seed, eta=0.05)

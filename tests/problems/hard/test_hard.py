@@ -136,6 +136,7 @@ def test_every_claim_holds_exactly_at_every_state(p, K, kind):
         assert broken_claims(HardMDP(p, K, secret, kind, number=Fraction)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "K", "kind"), [(4, 2, "v"), (4, 2, "q"), (5, 2, "q")])
 def test_every_claim_holds_exactly_in_larger_trees(p, K, kind):
     assert broken_claims(HardMDP(p, K, kind=kind, number=Fraction)) == set()

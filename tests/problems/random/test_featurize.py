@@ -125,6 +125,7 @@ def test_both_maps_share_one_theta_but_not_their_features():
     assert np.abs(problem.phi_q(0, 0) - problem.phi_v(0, 0)).max(axis=1).min() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("features", KINDS)
 @settings(max_examples=80, deadline=None, derandomize=True)
