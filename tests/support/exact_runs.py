@@ -18,10 +18,12 @@ def solved(task, episode, gap=1e-6):
     if certificate.status == "doubtful":
         assert value == 0
         assert certificate.warnings[0] == "no reward other than zero was ever seen"
+    elif certificate.status == "limit":  # digits run out where the ball just holds θ*, now and then
+        assert task.bound <= (1 + TINY) * np.linalg.norm(task.theta)
     else:
         assert certificate.status == "certified"
+    assert certificate.status == "limit" or certificate.gap <= gap * (1 + task.bound)
     assert certificate.lower - slack <= value <= certificate.upper + slack
-    assert certificate.gap <= gap * (1 + task.bound)
     assert certificate.failure == 0
     assert episode.complete
     assert abs(value - episode.total_reward) <= slack
