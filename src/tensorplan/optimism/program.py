@@ -137,6 +137,13 @@ class BoundTree:
     index: Ints
     value: Array
 
+    @staticmethod
+    def leaf(bound: float, index: Ints, value: Array) -> BoundTree:
+        """A tree that is one leaf: multipliers of rows prove the bound."""
+        one, ends = np.zeros(1, dtype=np.int64), np.array([0, len(index)], dtype=np.int64)
+        infinite = np.array([np.inf])
+        return BoundTree(one - 1, one - 1, one - 1, -infinite, infinite, np.array([bound]), ends, index, value)
+
     def save(self, path: str | Path) -> None:
         """Write it as JSON, exact to the last bit."""
         data: dict[str, Any] = {"format": FORMAT}

@@ -17,6 +17,7 @@ import numpy as np
 from tensorplan.core.errors import CertificateError, raised, shown
 from tensorplan.optimism import BoundTree, Program, Solution, verify
 from tensorplan.optimism.program import KINDS, Array
+from tensorplan.proofs.equations import DerivedEquations
 from tensorplan.proofs.proof import Proof
 
 ROUNDING = 1e-12
@@ -331,6 +332,8 @@ class _Checker:
         if kind == "bellman" and self.mode == "exact":
             delta = self._answer_delta(about[0])
             return delta[1:], self.rho - float(delta[0]) + self.excused
+        if kind == "equation" and self.mode == "exact":
+            return self._equation(number, *about)
         if kind == "bellman":
             _, deltas, radii = self.measured(about[0])
             action = _whole(about[1], 0, self.actions - 1)
@@ -345,12 +348,46 @@ class _Checker:
         rounding = self.rho if self.mode == "exact" else 0.0
         return (self.phis[state] if kind == "high" else -self.phis[state]), end + rounding + self.eta
 
+    def _equation(self, number: int, answer: int, claimed: float) -> Part:
+        """Bellman's equation with a known best action, l_a(θ*) >= -slack, where earlier equations give the values."""
+        _demand(self.eta == 0, "equations are for features that miss nothing")
+        state, action, reward, _ = self.answers[_whole(answer, 0, len(self.answers) - 1)]
+        known = self._answers_at.get(state, {})
+        _demand(len(known) == self.actions, lambda: f"row {number} is about a state with actions that were not queried")
+        most, least = -math.inf, -math.inf
+        for each, n in known.items():
+            _, _, gain, following = self.answers[n]
+            value, error = (0.0, 0.0) if following < 0 else self._equations.value(self.phis[following])
+            most = max(most, gain + self.gamma * (value + error))
+            if each == action:
+                least = gain + self.gamma * (value - error)
+        slack = float(claimed)
+        _demand(
+            math.isfinite(slack) and slack >= most - least,
+            lambda: f"row {number} claims the slack {slack:.6g}, and {most - least:.6g} is derived",
+        )
+        delta = self._answer_delta(answer)
+        self._equations.add(-delta[1:], reward - self.rho, reward + slack + self.rho)
+        return -delta[1:], reward + slack + self.rho
+
+    @cached_property
+    def _equations(self) -> DerivedEquations:
+        return DerivedEquations(self.d, self.bound)
+
+    @cached_property
+    def _answers_at(self) -> dict[int, dict[int, int]]:
+        """By state and action, the number of the answer."""
+        found: dict[int, dict[int, int]] = {}
+        for number, (state, action, _, _) in enumerate(self.answers):
+            found.setdefault(state, {})[action] = number
+        return found
+
     def _form(self, number: int) -> Part:
         """Affine forms one of which is within a tolerance of zero at θ*."""
         about = self.data["forms"][number]
         if self.mode == "exact":
             state = _whole(about, 0, len(self.phis) - 1)
-            known = {action: n for n, (s, action, _, _) in enumerate(self.answers) if s == state}
+            known = self._answers_at.get(state, {})
             _demand(
                 len(known) == self.actions,
                 lambda: f"disjunction {number} needs all actions of its state",

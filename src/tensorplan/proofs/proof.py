@@ -9,7 +9,8 @@
     answers        exact mode: [state, action, reward, next state or -1 for END]
     measurements   certified mode: number, state, n, the sums of [R, γ φ(S')] for each action, and its radius; where
                    that rests on a variance, the sums of squares and the proof of the variance
-    rows           ["bellman", answer] or ["bellman", measurement, action], ["low", state], ["high", state], ["return"]
+    rows           ["bellman", answer] or ["bellman", measurement, action], ["low", state], ["high", state], ["return"],
+                   or, in exact mode, ["equation", answer of the best action, slack]
     forms          exact mode: a state all of whose actions were answered; certified mode: a measurement
     tree           the certificate of the optimiser for these rows and forms
     returns        what the lower bound rests on: a path of answers, or the returns of a policy, or nothing

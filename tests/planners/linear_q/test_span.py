@@ -11,8 +11,9 @@ from linear_q import bracketed, fragile, nearly_parallel, random_layered, realiz
 from random_graphs import TINY, graphs, realized, with_array_states
 
 import tensorplan as tp
+from tensorplan.planners.affine import AffineSet
 from tensorplan.planners.evidence.challenge import PathStep
-from tensorplan.planners.linear_q.span import Equations, SpanPlanner, SpanPlanning
+from tensorplan.planners.linear_q.span import SpanPlanner, SpanPlanning
 from tensorplan.problems.random.layered import layered
 
 # ------------------------------------------------------------------------------------------------- optimality
@@ -79,7 +80,7 @@ def test_equations_against_least_squares_and_the_ball():
         theta = rng.standard_normal(d)
         bound = float(np.linalg.norm(theta)) * 1.3
         x = rng.standard_normal((int(rng.integers(0, d + 1)), d)) / 4
-        equations = Equations(d, bound)
+        equations = AffineSet(d, bound)
         for row in x:
             equations.add(row, np.zeros(d), float(row @ theta), float(row @ theta))
         assert not equations.refuted
@@ -105,7 +106,7 @@ def test_errors_bound_what_wrong_right_hand_sides_do():
     for _ in range(100):
         d = int(rng.integers(1, 7))
         theta, slack = rng.standard_normal(d), 10.0 ** rng.uniform(-6, -1, d)
-        equations = Equations(d, 100.0)
+        equations = AffineSet(d, 100.0)
         for row, s in zip(rng.standard_normal((d, d)) / 4, slack, strict=True):
             y = float(row @ theta) + s * rng.choice([-1, 1])
             equations.add(row, np.zeros(d), y - s, y + s)
@@ -118,7 +119,7 @@ def test_errors_bound_what_wrong_right_hand_sides_do():
 
 def test_the_basis_stays_orthonormal_where_rows_are_nearly_dependent():
     rng = np.random.default_rng(2)
-    equations = Equations(6, 10.0)
+    equations = AffineSet(6, 10.0)
     for row in rng.standard_normal(6) / 4 + 1e-6 * rng.standard_normal((6, 6)):
         equations.add(row, np.zeros(6), 0.0, 0.0)
     basis = equations.rows.basis
@@ -130,7 +131,7 @@ def test_an_equation_allows_for_doubt_about_the_best_action():
     """What is known of e0 and e1 makes e0 look better, by the middle of their ranges; e1 is, and θ* must survive."""
     task = layered(2, 3, states=3, horizon=2, kind="q")
     theta, unit = np.array([0.4, 0.5, 0.7]), np.eye(3)
-    search = SpanPlanning(local(task), Equations(3, 2.0), np.random.default_rng(0))
+    search = SpanPlanning(local(task), AffineSet(3, 2.0), np.random.default_rng(0))
     search.memory.add(unit[0], np.zeros(3), 0.35, 0.65)
     search.memory.add(unit[1], np.zeros(3), 0.25, 0.55)
     nodes = [SimpleNamespace(phi_q=unit[[2, 2]]), SimpleNamespace(phi_q=unit[:2])]

@@ -16,18 +16,15 @@ queries each; the number of actions affects the computing time alone.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from tensorplan.core import Access, Array, Node
+from tensorplan.core import Access, Node
+from tensorplan.planners.affine import AffineSet
 from tensorplan.planners.evidence.challenge import PathStep
-from tensorplan.planners.linear_q.replay import ROUNDING, Replay, ReplayPlanning, ReplaySession
-
-RANK = 1e-7
-"""A feature is in the span if its residual is below this, relative to the largest feature seen."""
+from tensorplan.planners.linear_q.replay import Replay, ReplayPlanning, ReplaySession
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +37,12 @@ class SpanPlanner:
         """Start an episode without a memory."""
         return self.session().begin(access, rng)
 
-    def session(self) -> ReplaySession[Equations]:
+    def session(self) -> ReplaySession[AffineSet]:
         """A planner that keeps its equations: they hold for θ*, whatever the start state."""
-        return ReplaySession(self, lambda access: Equations(access.dimension, access.bound), SpanPlanning)
+        return ReplaySession(self, lambda access: AffineSet(access.dimension, access.bound), SpanPlanning)
 
 
-class SpanPlanning(ReplayPlanning["Equations"]):
+class SpanPlanning(ReplayPlanning[AffineSet]):
     """Rollouts out of the span, until all values along one are determined."""
 
     def promise(self) -> float:
@@ -71,83 +68,3 @@ class SpanPlanning(ReplayPlanning["Equations"]):
                 return
             ahead = self.memory.project(node.phi_q[np.argmax(look.values)])
             low, high = self.memory.look(node.phi_q, ahead).best
-
-
-class Look(NamedTuple):
-    """Estimates for some features: |<φ, θ*> - values| <= errors."""
-
-    values: Array
-    errors: Array
-    outside: Array
-    """The norm of the residual outside the span, zero if that is rounding."""
-
-    @property
-    def determined(self) -> bool:
-        """Whether all features are in the span."""
-        return not self.outside.any()
-
-    @property
-    def best(self) -> tuple[float, float]:
-        """The range of the largest <φ, θ*>."""
-        return float((self.values - self.errors).max()), float((self.values + self.errors).max())
-
-
-class OrthonormalRows(NamedTuple):
-    """Equations |<x_i, θ*> - y_i| <= slack_i, and the orthonormal basis q_j = Σ_i weights_ji x_i of their span."""
-
-    basis: Array
-    weights: Array
-    y: Array
-    slack: Array
-
-
-class Equations:
-    """Xθ = y, orthogonalised row by row."""
-
-    def __init__(self, dimension: int, bound: float) -> None:
-        self.bound = bound
-        self.rows = OrthonormalRows(np.zeros((0, dimension)), np.zeros((0, 0)), np.zeros(0), np.zeros(0))
-        self.largest = 0.0
-        """The largest norm of a feature seen."""
-        self.refuted = False
-
-    def project(self, phi: Array) -> Array:
-        """The projection of a feature on the span."""
-        return np.asarray(self.rows.basis @ phi @ self.rows.basis)
-
-    def look(self, phi: Array, ahead: Array | float = 0.0) -> Look:
-        """Estimates of <φ - ahead, θ*>, for features φ (n, d) and ``ahead`` in the span.
-
-        Outside the span the error is bounded by ‖θ*‖ <= B.
-        """
-        basis, weights, y, slack = self.rows
-        self.largest = max(self.largest, float(np.linalg.norm(phi, axis=1).max()))
-        along = (phi - ahead) @ basis.T
-        left = np.linalg.norm(phi - ahead - along @ basis, axis=1)
-        outside = np.where(left > RANK * self.largest, left, 0.0)
-        room = math.sqrt(max(self.bound**2 - self._least_square(), 0.0))
-        combined = along @ weights
-        return Look(combined @ y, np.abs(combined) @ slack + left * room, outside)
-
-    def add(self, phi: Array, ahead: Array, low: float, high: float) -> None:
-        """Add that <φ - ahead, θ*> is in [low, high], up to rounding: a new row, or a test of the existing ones."""
-        rows, known = self.rows, self.look(phi[None], ahead)
-        y, slack = (low + high) / 2, (high - low) / 2 + ROUNDING * (1 + self.bound)
-        if known.determined:
-            self.refuted |= abs(float(known.values[0]) - y) > float(known.errors[0]) + slack
-            return
-        along, left = np.zeros(len(rows.y)), phi - ahead
-        for _ in range(2):  # the second pass removes rounding errors
-            part = rows.basis @ left
-            along, left = along + part, left - part @ rows.basis
-        norm = np.linalg.norm(left)
-        weights = np.zeros((len(rows.y) + 1, len(rows.y) + 1))
-        weights[:-1, :-1], weights[-1] = rows.weights, np.append(-along @ rows.weights, 1.0) / norm
-        basis = np.vstack([rows.basis, left / norm])
-        self.rows = OrthonormalRows(basis, weights, np.append(rows.y, y), np.append(rows.slack, slack))
-        self.refuted |= self._least_square() > self.bound**2
-
-    def _least_square(self) -> float:
-        """A lower bound on ‖θ*‖²."""
-        _, weights, y, slack = self.rows
-        return float(np.square(np.maximum(np.abs(weights @ y) - np.abs(weights) @ slack, 0.0)).sum())

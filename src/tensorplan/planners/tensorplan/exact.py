@@ -24,6 +24,7 @@ from tensorplan.planners.anytime import Planning
 from tensorplan.planners.evidence.challenge import ATTACK, Explorer, doubts, inconclusive, path_allowance, to_recheck
 from tensorplan.planners.evidence.claims import assumption, table_refutation, unfit_by_table
 from tensorplan.planners.tensorplan.config import Config
+from tensorplan.planners.tensorplan.equations import Equations
 from tensorplan.planners.tensorplan.facts import ExactMemory, Fact, FactFinder, Rollout
 from tensorplan.planners.tensorplan.refute import refutation
 from tensorplan.planners.tensorplan.trace import Trace, Watch
@@ -39,6 +40,9 @@ smaller: a large B must not make a large gap look small."""
 
 SECONDS = 30.0
 """About the longest search before a rollout of the best θ found so far."""
+
+LARGE = 48
+"""Features from which on equations alone are used: a search would take longer than the queries that it saves."""
 
 DEPTH = 1_000
 """Steps of an exploring episode without a horizon."""
@@ -79,6 +83,9 @@ class ExactPlanning(Planning[ExactPolicy]):
         self.sol, self.experience = memory.sol, memory.experience
         self.facts = FactFinder(config, access, memory)
         self.queries = self.facts.queries
+        self.equations = Equations(self.facts)
+        self.linear = config.eta == 0 and access.horizon is not None
+        """Whether equations can be read off: nothing is random, features do not miss, and no state comes back."""
         if self.queries.total < math.inf:
             self.queries.kept_back = ATTACK * self.queries.total
         self.lower, self.upper = self.low, self.high = self.facts.range(0)
@@ -86,6 +93,8 @@ class ExactPlanning(Planning[ExactPolicy]):
         """The path with the largest return, and the one that closed the gap."""
         self.theta = np.zeros(access.dimension + 1)  # [1, θ]
         self.challenged = self.curtailed = self.cut_short = False
+        self.solved = False
+        """Whether equations alone gave the upper bound."""
         self.unfit = False
         """Whether the features do not realize v*, by the problem's table."""
 
@@ -98,6 +107,32 @@ class ExactPlanning(Planning[ExactPolicy]):
     # ------------------------------------------------------------------ Init
 
     def _search(self) -> str:
+        """By equations alone where there are many features, else by optimism."""
+        status = self._solve_equations() if self.linear and self.access.dimension > LARGE else None
+        return self._be_optimistic() if status is None else status
+
+    def _solve_equations(self) -> str | None:
+        """Follow the greedy path of the values that equations determine; None where double precision falls short."""
+        rollout = Rollout()
+        try:
+            done = self.equations.roll_out(rollout, self.root)
+        finally:
+            self._keep(rollout)
+        if self.memory.known.refuted:
+            self.empty = True
+            return "refuted"
+        known = self.equations.value(self.root)
+        if not done or known is None:
+            return None
+        self.upper, self.theta = min(self.upper, known[0] + known[1]), self.equations.theta
+        if self._refuted_by_return() or self.upper - self.lower > self._tolerance(rollout, 0.0):
+            return None
+        self._close(rollout)
+        self._challenge()
+        self.solved = self.equations.agree()
+        return "closed" if self.solved else None
+
+    def _be_optimistic(self) -> str:
         """Alternate optimistic steps and rollouts until a rollout earns the upper bound."""
         while True:
             before = self._progress()
@@ -357,7 +392,8 @@ class ExactPlanning(Planning[ExactPolicy]):
         if self.unfit or (self._refuted_by_return() and status != "refuted"):
             return certificate
         best = self.best if self.lower > self.low else Rollout()
-        proof = exact_proof(self.access, self.sol, self.config.discount, self.root, best, certificate)
+        tree = self.equations.tree(self.root.phi) if self.solved else None
+        proof = exact_proof(self.access, self.sol, self.config.discount, self.root, best, certificate, tree)
         return replace(certificate, proof=proof)
 
     # ------------------------------------------------------------------ GetAction

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import END, Access, Array, Node, Outcome
+from tensorplan.planners.affine import AffineSet
 from tensorplan.planners.evidence.challenge import refuse_unless_same
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.place import Place
@@ -26,7 +27,7 @@ CONSISTENT = 1e-8
 class Fact:
     """What is known of one state: its features, and the answer and Δ_a of each queried action."""
 
-    __slots__ = ("answers", "choice", "deltas", "node", "phi", "place", "unqueried")
+    __slots__ = ("answers", "choice", "deltas", "node", "phi", "place", "rows", "unqueried")
 
     def __init__(self, place: Place, phi: Array, actions: int) -> None:
         self.place = place
@@ -36,6 +37,8 @@ class Fact:
         self.answers: list[tuple[float, Fact | None] | None] = [None] * actions
         """Reward and next fact, which is None at END."""
         self.deltas = np.full((actions, len(phi) + 1), np.nan)
+        self.rows = [-1] * actions
+        """Where T1 of each action is in Sol."""
         self.unqueried = actions
         self.choice: int | None = None
         """The action of a path proved optimal; preferred, since others may only appear as good."""
@@ -80,6 +83,10 @@ class ExactMemory:
         self.actions = access.actions
         self.facts: dict[tuple[int, Any], Fact] = {}
         self.sol = Sol(access.dimension, access.bound, eta=config.eta, discount=config.discount)
+        self.known = AffineSet(access.dimension, access.bound)
+        """Equations for θ*."""
+        self.equation_rows: list[tuple[int, int]] = []
+        """Where each of them is in Sol: <x, θ> <= .., and <-x, θ> <= .. ."""
         self.experience = Experience(access, config.discount)
         self.challenged: set[Fact] = set()
         """Start states whose brackets have passed a challenge."""
@@ -153,6 +160,7 @@ class FactFinder:
         ahead = 0.0 if following is None else self.config.discount * following.phi
         fact.deltas[action] = np.concatenate([[outcome.reward], ahead - fact.phi])
         fact.unqueried -= 1
+        fact.rows[action] = len(self.sol.rows)
         self.sol.inequality(fact.place, fact.deltas[action], self.rounding, fact, action)
         if not fact.unqueried:
             self.sol.disjunction(fact.place, fact.deltas, self.rounding, fact)
@@ -225,7 +233,7 @@ class FactFinder:
         for action in (fact.choice, fact.best(theta)):
             if action is not None and fact.deltas[action] @ theta >= least:
                 return action
-        for guess in self._guesses(before):
+        for guess in self.guesses(before):
             if fact.answers[guess] is None:
                 self.query(fact, guess, rollout)
                 if fact.deltas[guess] @ theta >= least:
@@ -242,7 +250,7 @@ class FactFinder:
             self.query(fact, action, rollout)
             rollout.take(fact, action, self.config.discount)
 
-    def _guesses(self, before: int) -> list[int]:
+    def guesses(self, before: int) -> list[int]:
         """All actions, ordered by how often they were consistent after the action before."""
         return [int(action) for action in np.argsort(-self.memory.liked[before], kind="stable")]
 

@@ -42,10 +42,13 @@ class Source(NamedTuple):
     """The origin of a row or a disjunction, for proofs."""
 
     kind: str
-    """``"bellman"`` (T1), ``"low"`` or ``"high"`` (T2), ``"choice"`` (T3), ``"return"`` (a lower bound on v*(s0))."""
+    """``"bellman"`` (T1), ``"low"`` or ``"high"`` (T2), ``"choice"`` (T3), ``"equation"`` (T3 with a
+    known best action), ``"return"`` (a lower bound on v*(s0))."""
     about: Any = None
     """The planner's record of the state."""
     action: int = -1
+    slack: float = 0.0
+    """Of an equation."""
 
 
 class Reach(NamedTuple):
@@ -107,6 +110,11 @@ class Sol:
     def earned(self, place: Place, phi: Array, total: float) -> None:
         """v*(s0) >= total, the proved return of a policy."""
         self._row(place, -phi, -total, 1.0, Source("return", total))
+
+    def equation(self, place: Place, delta: Array, rho: float, slack: float, about: Any, action: int) -> None:
+        """T3 where the best action is known up to a slack: l_a(θ; s) >= -ρ - slack for its Δ_a, (d+1,)."""
+        source = Source("equation", about, action, slack)
+        self._row(place, -delta[1:], rho + slack + float(delta[0]), self.step, source)
 
     def disjunction(self, place: Place, deltas: Array, tol: float, about: Any = None) -> None:
         """T3, from all Δ_a, (A, d+1): some |l_a| <= tol, or |Π_a l_a| <= tol in the product form."""

@@ -10,6 +10,7 @@ import numpy as np
 from tensorplan.access.delayed import DelayedAccess
 from tensorplan.core import Access, Array, Certificate
 from tensorplan.core.errors import shown
+from tensorplan.optimism import BoundTree
 from tensorplan.planners.evidence.evaluation import Evaluation
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan.facts import Fact, Rollout
@@ -35,9 +36,9 @@ class Transcript:
             self.states.append({"stage": place.stage, "state": shown(place.state), "phi": phi.tolist()})
         return self._numbers[key]
 
-    def proof(self, mode: str, zeta: float, certificate: Certificate, parts: dict[str, Any]) -> Proof:
-        """The proof with these parts."""
-        tree = self.sol.proof().certificate
+    def proof(self, mode: str, zeta: float, certificate: Certificate, parts: dict[str, Any], tree: Any = None) -> Proof:
+        """The proof with these parts, and the tree of the last search unless another one is given."""
+        tree = tree or self.sol.proof().certificate
         return Proof(
             {
                 "mode": mode,
@@ -74,7 +75,13 @@ class Transcript:
 
 
 def exact_proof(
-    access: Access, sol: Sol, discount: float, root: Fact, best: Rollout, certificate: Certificate
+    access: Access,
+    sol: Sol,
+    discount: float,
+    root: Fact,
+    best: Rollout,
+    certificate: Certificate,
+    tree: BoundTree | None = None,
 ) -> Proof:
     """The proof of the exact mode: every answer that a row uses, and the path of the lower bound."""
     transcript = Transcript(access, sol, discount, root.place, root.phi)
@@ -98,6 +105,10 @@ def exact_proof(
     def row(source: Source) -> list[Any]:
         if source.kind == "bellman":
             return ["bellman", answer(source.about, source.action)]
+        if source.kind == "equation":
+            for action in range(access.actions):
+                answer(source.about, action)
+            return ["equation", answer(source.about, source.action), source.slack]
         return ["return"] if source.kind == "return" else [source.kind, state(source.about)]
 
     rows = [row(source) for source in sol.row_sources]
@@ -105,7 +116,7 @@ def exact_proof(
     path = [answer(fact, action) for fact, action in best.steps]
     returns = {"kind": "path", "answers": path, "loop": best.loop} if path else {"kind": "none"}
     parts = {"answers": listed, "rows": rows, "forms": forms, "returns": returns}
-    return transcript.proof("exact", 0.0, certificate, parts)
+    return transcript.proof("exact", 0.0, certificate, parts, tree)
 
 
 def certified_proof(
