@@ -95,6 +95,15 @@ class AffineSet:
         more = rest @ basis.T
         return along + more, rest - more @ basis
 
+    def spans(self, phi: Array) -> bool:
+        """Whether a vector (d,) is in the span: less work than to look at what is known of it."""
+        self.largest = max(self.largest, float(np.linalg.norm(phi)))
+        return float(np.linalg.norm(phi - self.project(phi))) <= RANK * self.largest
+
+    def combination(self, phi: Array, first: int | None = None) -> Array:
+        """Of vectors (n, d): the coefficients k of Σ_i k_i x_i, what is in the span of the first equations, or all."""
+        return np.asarray(self.coefficients(phi)[0][:, :first] @ self.rows.weights[:first, :first])
+
     def look(self, phi: Array, ahead: Array | float = 0.0) -> Look:
         """What is known of φ - ahead, for vectors φ (n, d) and something in the span."""
         self.largest = max(self.largest, float(np.linalg.norm(phi, axis=1).max()))

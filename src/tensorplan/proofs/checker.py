@@ -350,25 +350,39 @@ class _Checker:
 
     def _equation(self, number: int, answer: int, claimed: float) -> Part:
         """Bellman's equation with a known best action, l_a(θ*) >= -slack, where earlier equations give the values."""
-        _demand(self.eta == 0, "equations are for features that miss nothing")
-        state, action, reward, _ = self.answers[_whole(answer, 0, len(self.answers) - 1)]
+        delta = self._answer_delta(answer)
+        if self.eta > 0:  # another action may be the best one: only what holds in the whole ball
+            return -delta[1:], self.bound * float(np.linalg.norm(delta[1:])) * (1 + ROUNDED)
+        state, action, reward, _ = self.answers[answer]
         known = self._answers_at.get(state, {})
         _demand(len(known) == self.actions, lambda: f"row {number} is about a state with actions that were not queried")
-        most, least = -math.inf, -math.inf
-        for each, n in known.items():
-            _, _, gain, following = self.answers[n]
-            value, error = (0.0, 0.0) if following < 0 else self._equations.value(self.phis[following])
-            most = max(most, gain + self.gamma * (value + error))
-            if each == action:
-                least = gain + self.gamma * (value - error)
+        lows, highs = np.array([self._after(known[a]) for a in range(self.actions)]).T
+        excess = max(float(np.delete(highs, action).max(initial=-math.inf)) - float(lows[action]), 0.0)
         slack = float(claimed)
         _demand(
-            math.isfinite(slack) and slack >= most - least,
-            lambda: f"row {number} claims the slack {slack:.6g}, and {most - least:.6g} is derived",
+            math.isfinite(slack) and slack >= excess,
+            lambda: f"row {number} claims the slack {slack:.6g}, and {excess:.6g} is derived",
         )
-        delta = self._answer_delta(answer)
         self._equations.add(-delta[1:], reward - self.rho, reward + slack + self.rho)
+        self._values[state] = float(lows.max()), float(highs.max())
         return -delta[1:], reward + slack + self.rho
+
+    def _after(self, answer: int) -> tuple[float, float]:
+        """The range of r + γ v*(s'), by earlier equations."""
+        _, _, reward, following = self.answers[answer]
+        low, high = (0.0, 0.0) if following < 0 else self._value(following)
+        return reward + self.gamma * low, reward + self.gamma * high
+
+    def _value(self, state: int) -> tuple[float, float]:
+        """The range of v*(s): of its own equation, if that came before, or of its features."""
+        if state not in self._values:
+            value, error = self._equations.value(self.phis[state])
+            return value - error, value + error
+        return self._values[state]
+
+    @cached_property
+    def _values(self) -> dict[int, tuple[float, float]]:
+        return {}
 
     @cached_property
     def _equations(self) -> DerivedEquations:

@@ -12,6 +12,9 @@ from scipy.linalg import solve_triangular
 
 from tensorplan.optimism.program import Array
 
+EPSILON = 4 * float(np.finfo(float).eps)
+"""What rounding adds, relative to the size of the terms, for each term of a sum."""
+
 USELESS = 1e-9
 """An equation whose vector is left with less than this share of itself adds nothing."""
 
@@ -34,7 +37,8 @@ class DerivedEquations:
         k = solve_triangular(self.lower, self.q @ phi, trans="T", lower=True)
         k += solve_triangular(self.lower, self.q @ (phi - k @ self.x), trans="T", lower=True)  # refined once
         error = float(np.abs(k) @ self.slack) + self.bound * float(np.linalg.norm(phi - k @ self.x))
-        return float(k @ self.y), error
+        sums = float(np.abs(k) @ np.abs(self.y)) + self.bound * (1 + 2 * float(np.abs(k).sum()))
+        return float(k @ self.y), error + len(k) * EPSILON * sums
 
     def add(self, x: Array, low: float, high: float) -> None:
         """<x, θ*> is in [low, high]; it is kept if it is independent of the others."""

@@ -31,7 +31,7 @@ from tensorplan.core.errors import NotRealizable
 from tensorplan.optimism import Solution
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.place import Place
-from tensorplan.planners.tensorplan.refute import at_least, conflict, listed, smallest_bound, smallest_eta
+from tensorplan.planners.tensorplan.refute import at_least, conflict, listed, measured, smallest_bound, smallest_eta
 from tensorplan.planners.tensorplan.sol import Sol
 
 TIGHT = 1e-9
@@ -137,7 +137,7 @@ class Hypotheses:
 
     def refutation(self, problem: str, certainty: str, policy: Policy) -> NotRealizable:
         """The error for an empty set, with the states at which no parameter that fits the rollouts satisfies (C)."""
-        needed = conflict(self.sol)
+        needed = conflict(self.sol, measured(self.sol))
         states = [place for place in needed if not isinstance(place.state, Data)]
         smallest = smallest_eta(self.sol)
         larger = smallest_bound(self.sol, smallest)

@@ -24,15 +24,12 @@ from tensorplan.planners.anytime import Planning
 from tensorplan.planners.evidence.challenge import ATTACK, Explorer, doubts, inconclusive, path_allowance, to_recheck
 from tensorplan.planners.evidence.claims import assumption, table_refutation, unfit_by_table
 from tensorplan.planners.tensorplan.config import Config
-from tensorplan.planners.tensorplan.equations import Equations
+from tensorplan.planners.tensorplan.equations import FORGIVEN, Equations
 from tensorplan.planners.tensorplan.facts import ExactMemory, Fact, FactFinder, Rollout
 from tensorplan.planners.tensorplan.refute import refutation
 from tensorplan.planners.tensorplan.trace import Trace, Watch
 from tensorplan.planners.tensorplan.transcript import exact_proof
 from tensorplan.problems.simulate import believable
-
-FORGIVEN = 1e-9
-"""An η, relative to 1 + B, that counts as rounding if Sol is empty without it."""
 
 CLOSED = 1e-6
 """The gap at which the upper and the lower bound have met, relative to 1 + B or to the range of returns, whichever is
@@ -41,8 +38,11 @@ smaller: a large B must not make a large gap look small."""
 SECONDS = 30.0
 """About the longest search before a rollout of the best θ found so far."""
 
+EASY = 1_000
+"""Nodes of an optimistic step after which one more equation is looked for, if there can be any."""
+
 LARGE = 48
-"""Features from which on equations alone are used: a search would take longer than the queries that it saves."""
+"""Features above which equations alone are used: a search would take longer than the queries that it saves."""
 
 DEPTH = 1_000
 """Steps of an exploring episode without a horizon."""
@@ -83,18 +83,18 @@ class ExactPlanning(Planning[ExactPolicy]):
         self.sol, self.experience = memory.sol, memory.experience
         self.facts = FactFinder(config, access, memory)
         self.queries = self.facts.queries
-        self.equations = Equations(self.facts)
-        self.linear = config.eta == 0 and access.horizon is not None
-        """Whether equations can be read off: nothing is random, features do not miss, and no state comes back."""
         if self.queries.total < math.inf:
             self.queries.kept_back = ATTACK * self.queries.total
         self.lower, self.upper = self.low, self.high = self.facts.range(0)
+        self.equations = Equations(self.facts, self.scale)
+        self.linear = config.eta == 0 and access.horizon is not None
+        """Whether equations can be read off: features do not miss, and no state comes back."""
+        self.by_equations = self.linear and access.dimension > LARGE
+        """Whether equations alone give the upper bound."""
         self.best = self.closing = Rollout()
         """The path with the largest return, and the one that closed the gap."""
         self.theta = np.zeros(access.dimension + 1)  # [1, θ]
         self.challenged = self.curtailed = self.cut_short = False
-        self.solved = False
-        """Whether equations alone gave the upper bound."""
         self.unfit = False
         """Whether the features do not realize v*, by the problem's table."""
 
@@ -108,35 +108,15 @@ class ExactPlanning(Planning[ExactPolicy]):
 
     def _search(self) -> str:
         """By equations alone where there are many features, else by optimism."""
-        status = self._solve_equations() if self.linear and self.access.dimension > LARGE else None
-        return self._be_optimistic() if status is None else status
-
-    def _solve_equations(self) -> str | None:
-        """Follow the greedy path of the values that equations determine; None where double precision falls short."""
-        rollout = Rollout()
-        try:
-            done = self.equations.roll_out(rollout, self.root)
-        finally:
-            self._keep(rollout)
-        if self.memory.known.refuted:
-            self.empty = True
-            return "refuted"
-        known = self.equations.value(self.root)
-        if not done or known is None:
-            return None
-        self.upper, self.theta = min(self.upper, known[0] + known[1]), self.equations.theta
-        if self._refuted_by_return() or self.upper - self.lower > self._tolerance(rollout, 0.0):
-            return None
-        self._close(rollout)
-        self._challenge()
-        self.solved = self.equations.agree()
-        return "closed" if self.solved else None
+        return self._solve_equations() if self.by_equations else self._be_optimistic()
 
     def _be_optimistic(self) -> str:
         """Alternate optimistic steps and rollouts until a rollout earns the upper bound."""
         while True:
             before = self._progress()
             found = self._optimum()
+            if self.by_equations:
+                return self._solve_equations()
             if found is None:
                 if self.watch.stopped:
                     return "stopped"
@@ -168,15 +148,20 @@ class ExactPlanning(Planning[ExactPolicy]):
         return len(self.sol.rows), len(self.sol.forms), self.upper, self.lower
 
     def _optimum(self) -> Solution | None:
-        """The optimistic step, with a θ; None if it was stopped, or if Sol is empty or too thin to find a point."""
+        """The optimistic step, with a θ; None if it was stopped, if Sol is empty or too thin, or where equations do."""
         while True:
-            limit = self.sol.nodes_in(SECONDS)
+            limit = EASY if self.linear else self.sol.nodes_in(SECONDS)
             found = self.sol.optimum(limit, self.watch.searching)
             self.cut_short = found.status == "limit" and found.nodes >= limit
             if found.status != "infeasible":
                 self.upper = min(self.upper, float(found.bound + self.sol.eta))
             if self.watch.stopped:
                 return None
+            if self.cut_short and self.linear:
+                self._add_equation()
+                if self.by_equations:
+                    return None
+                continue
             if found.theta is not None:
                 return found
             if self.cut_short:
@@ -188,9 +173,49 @@ class ExactPlanning(Planning[ExactPolicy]):
             self.empty = found.status == "infeasible"
             if self.sol.eta > self.config.eta:
                 return None
+            self.linear = False  # equations allow for no misspecification at all
             self.upper = self.high  # bounds with the smaller η are invalid
             self.sol.eta += FORGIVEN * (1 + self.access.bound)
             self.sol.aim(self.root.phi)
+
+    def _add_equation(self) -> None:
+        """Make an exponential search easier by one dimension."""
+        self.equations.harvest()
+        for _ in self.equations.descend(self.root, Rollout()):
+            break
+        self.linear = not self.equations.refuted or self.equations.refutation is not None
+        self.by_equations = self.linear and (self.equations.refuted or self.equations.value(self.root) is not None)
+
+    def _solve_equations(self) -> str:
+        """Follow the greedy path of the values that equations determine."""
+        rollout = Rollout()
+        try:
+            for _ in self.equations.roll_out(rollout, self.root):
+                if self.watch.attended:
+                    self._tell_equation()
+                if self.watch.stopped:
+                    return "stopped"
+        finally:
+            self.upper = min(self.upper, float(self.equations.tree(self.root).bound[0]))
+            self._keep(rollout)
+        if self.equations.refuted:
+            return "limit" if self.equations.refutation is None else "refuted"
+        self.theta = self.equations.theta
+        if self._refuted_by_return():
+            return "refuted"
+        if self.upper - self.lower > self._tolerance(rollout, 0.0):
+            return "limit"
+        self._close(rollout)
+        self._challenge()
+        if not self.equations.agree():
+            return "limit" if self.equations.refutation is None else "refuted"
+        return "closed"
+
+    def _tell_equation(self) -> None:
+        """Record the current bracket after an equation."""
+        self.upper = min(self.upper, float(self.equations.tree(self.root).bound[0]))
+        theta = self.memory.known.theta
+        self.watch.tell(Solution("limit", theta, -math.inf, self.upper, 0, 0.0), self.upper, self.lower, [], [])
 
     def _roll_out(self) -> Rollout:
         """A rollout of θ; even cut short, it gives a lower bound."""
@@ -331,7 +356,10 @@ class ExactPlanning(Planning[ExactPolicy]):
             status = "interrupted" if after == "interrupted" else status
         if self._refuted_by_return():
             self._record_return()
-            self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
+            if self.by_equations:
+                self.equations.contradict_return(self.root)
+            else:
+                self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
             return "refuted"
         if status != "closed":
             return status
@@ -392,7 +420,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         if self.unfit or (self._refuted_by_return() and status != "refuted"):
             return certificate
         best = self.best if self.lower > self.low else Rollout()
-        tree = self.equations.tree(self.root.phi) if self.solved else None
+        tree = (self.equations.refutation or self.equations.tree(self.root)) if self.by_equations else None
         proof = exact_proof(self.access, self.sol, self.config.discount, self.root, best, certificate, tree)
         return replace(certificate, proof=proof)
 
@@ -405,7 +433,8 @@ class ExactPlanning(Planning[ExactPolicy]):
     def _refutation(self, policy: ExactPolicy) -> NotRealizable:
         if self.unfit:
             return table_refutation(self.access, policy)
-        return refutation(self.sol, self.access.problem_name, self.config.eta, "for certain", policy)
+        places = self.equations.places() if self.equations.refutation is not None else None
+        return refutation(self.sol, self.access.problem_name, self.config.eta, "for certain", policy, places)
 
     def improvise(self, node: Node, status: str) -> int:
         """An action off the path: the most promising one, or a random one after a refutation."""

@@ -7,7 +7,7 @@ all of whose actions were queried is a disjunction (T3): see :mod:`tensorplan.pl
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,10 +24,27 @@ CONSISTENT = 1e-8
 """How far below zero, relative to 1 + B, a temporal difference may be for its action to be consistent."""
 
 
+class Value(NamedTuple):
+    """v*(s), up to an error."""
+
+    middle: float
+    error: float
+
+
+class Equation(NamedTuple):
+    """Bellman's equation of a state whose best action is known, |<φ(s) - γ φ(s'), θ*> - r| <= slack, as rows of Sol."""
+
+    action: int
+    above: int
+    """The row <φ(s) - γ φ(s'), θ> <= r + slack."""
+    below: int
+    """T1 of the action."""
+
+
 class Fact:
     """What is known of one state: its features, and the answer and Δ_a of each queried action."""
 
-    __slots__ = ("answers", "choice", "deltas", "node", "phi", "place", "rows", "unqueried")
+    __slots__ = ("answers", "choice", "deltas", "equation", "node", "phi", "place", "rows", "unqueried", "value")
 
     def __init__(self, place: Place, phi: Array, actions: int) -> None:
         self.place = place
@@ -36,12 +53,16 @@ class Fact:
         """The node to query in this episode; None if only an earlier episode was here."""
         self.answers: list[tuple[float, Fact | None] | None] = [None] * actions
         """Reward and next fact, which is None at END."""
-        self.deltas = np.full((actions, len(phi) + 1), np.nan)
+        self.deltas = np.zeros((0, 0))
+        """(A, d+1), NaN where an action was not queried; empty while none was."""
         self.rows = [-1] * actions
         """Where T1 of each action is in Sol."""
         self.unqueried = actions
         self.choice: int | None = None
         """The action of a path proved optimal; preferred, since others may only appear as good."""
+        self.value: Value | None = None
+        """Where equations determine it (:mod:`tensorplan.planners.tensorplan.equations`)."""
+        self.equation: Equation | None = None
 
     def best(self, theta: Array) -> int | None:
         """The queried action with the largest l_a(θ)."""
@@ -85,8 +106,8 @@ class ExactMemory:
         self.sol = Sol(access.dimension, access.bound, eta=config.eta, discount=config.discount)
         self.known = AffineSet(access.dimension, access.bound)
         """Equations for θ*."""
-        self.equation_rows: list[tuple[int, int]] = []
-        """Where each of them is in Sol: <x, θ> <= .., and <-x, θ> <= .. ."""
+        self.independent: list[Equation] = []
+        """Those of them that ``known`` keeps."""
         self.experience = Experience(access, config.discount)
         self.challenged: set[Fact] = set()
         """Start states whose brackets have passed a challenge."""
@@ -158,6 +179,8 @@ class FactFinder:
         following = None if outcome.next is END else self.see(outcome.next)
         fact.answers[action] = (outcome.reward, following)
         ahead = 0.0 if following is None else self.config.discount * following.phi
+        if fact.unqueried == len(fact.answers):
+            fact.deltas = np.full((len(fact.answers), len(fact.phi) + 1), np.nan)
         fact.deltas[action] = np.concatenate([[outcome.reward], ahead - fact.phi])
         fact.unqueried -= 1
         fact.rows[action] = len(self.sol.rows)

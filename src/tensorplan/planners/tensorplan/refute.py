@@ -32,14 +32,18 @@ RESOLUTION = 1e-9
 """The tolerance of the optimiser for a disjunction, relative to the radius."""
 
 
-def refutation(sol: Sol, problem: str, eta: float, certainty: str, policy: Policy) -> NotRealizable:
+def refutation(
+    sol: Sol, problem: str, eta: float, certainty: str, policy: Policy, places: list[Place] | None = None
+) -> NotRealizable:
     """The error for an empty Sol, with the places in conflict and the least η and B.
 
-    ``eta`` is the allowed misspecification, without rounding; ``certainty`` is the confidence in words.
+    ``eta`` is the allowed misspecification, without rounding; ``certainty`` is the confidence in words; ``places``
+    contradict one another, if that is known.
     """
-    places, smallest, larger = measured(sol), None, None
+    smallest, larger = None, None
+    places = measured(sol) if places is None else places
     try:
-        places = conflict(sol)
+        places = conflict(sol, places)
         smallest = smallest_eta(sol)
         larger = smallest_bound(sol, smallest - sol.eta)
     except KeyboardInterrupt:
@@ -73,9 +77,8 @@ def measured(sol: Sol) -> list[Place]:
     return list(dict.fromkeys([*sol.row_places, *sol.form_places]))
 
 
-def conflict(sol: Sol) -> list[Place]:
+def conflict(sol: Sol, places: list[Place]) -> list[Place]:
     """A minimal set of places that contradict one another, in the order in which they were measured."""
-    places = measured(sol)
     size = max(1, len(places) // 2)
     while True:  # leave out halves, then quarters, .. of the rest
         start = 0

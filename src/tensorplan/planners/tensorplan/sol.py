@@ -31,6 +31,10 @@ ROUNDING = 1e-12
 MARGIN = 1e-6
 """How much a variance is rounded up, relatively, so that the checker's order of summation confirms it too."""
 
+VACUOUS = 1e12
+"""The slack of an equation in units of η: a misspecification may change which action is best, and then it says nothing.
+"""
+
 CHUNK = 20_000
 """The most nodes between two progress reports of a long search."""
 
@@ -93,6 +97,7 @@ class Sol:
         self.tol: list[float] = []
         self.form_places: list[Place] = []
         self.form_sources: list[Source] = []
+        self._objective = np.zeros(dimension)
         self._search: Search | None = None
         self._given = (0, 0)
 
@@ -114,7 +119,7 @@ class Sol:
     def equation(self, place: Place, delta: Array, rho: float, slack: float, about: Any, action: int) -> None:
         """T3 where the best action is known up to a slack: l_a(θ; s) >= -ρ - slack for its Δ_a, (d+1,)."""
         source = Source("equation", about, action, slack)
-        self._row(place, -delta[1:], rho + slack + float(delta[0]), self.step, source)
+        self._row(place, -delta[1:], rho + slack + float(delta[0]), VACUOUS, source)
 
     def disjunction(self, place: Place, deltas: Array, tol: float, about: Any = None) -> None:
         """T3, from all Δ_a, (A, d+1): some |l_a| <= tol, or |Π_a l_a| <= tol in the product form."""
@@ -125,8 +130,7 @@ class Sol:
 
     def aim(self, objective: Array) -> None:
         """Maximise <objective, θ> from now on."""
-        self._search = Search(self.program(objective))
-        self._given = len(self.rows), len(self.forms)
+        self._objective, self._search = objective, None
 
     def nodes_in(self, seconds: float) -> int:
         """Nodes of the branch and bound in about so many seconds, at least one."""
@@ -160,7 +164,8 @@ class Sol:
 
     def _current(self) -> Search:
         """The search for the objective, with all rows and disjunctions."""
-        assert self._search is not None
+        if self._search is None:
+            self._search, self._given = Search(self.program(self._objective)), (len(self.rows), len(self.forms))
         m, n = self._given
         if (m, n) != (len(self.rows), len(self.forms)):
             self._search.extend(*self._arrays(self.eta, range(m, len(self.rows)), range(n, len(self.forms))))
@@ -202,8 +207,12 @@ class Sol:
         eta: float | None = None,
         among: Collection[Place] | None = None,
     ) -> Program:
-        """The set as a program, with another radius or η, or restricted to some places."""
-        rows = [i for i, p in enumerate(self.row_places) if among is None or p in among]
+        """The set as a program, with another radius or η, or restricted to T1-T3 of some places."""
+        rows = [
+            i
+            for i, (place, source) in enumerate(zip(self.row_places, self.row_sources, strict=True))
+            if among is None or (place in among and source.kind != "equation")
+        ]
         forms = [i for i, p in enumerate(self.form_places) if among is None or p in among]
         arrays = self._arrays(self.eta if eta is None else eta, rows, forms)
         return Program(objective, self.radius if radius is None else radius, *arrays, self.product)

@@ -101,6 +101,11 @@ class Watch:
         self.known = len(sol.rows), len(sol.forms)
         self.before = (_rows(sol, 0), _disjunctions(sol, 0)) if keep else ((), ())
 
+    @property
+    def attended(self) -> bool:
+        """Whether anyone wants to know of iterations."""
+        return self.keep or self.callback is not None
+
     def searching(self, found: Solution) -> bool:
         """Report a long search within the next iteration; whether to stop it."""
         if self.callback is not None:
@@ -120,7 +125,7 @@ class Watch:
         self.number += 1
         self.upper, self.lower = upper, lower
         (m, n), self.known = self.known, (len(self.sol.rows), len(self.sol.forms))
-        if self.callback is None and not self.keep:
+        if not self.attended:
             return
         record = replace(
             self._record(self.number, found, upper, lower),
