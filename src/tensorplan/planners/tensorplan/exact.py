@@ -38,8 +38,8 @@ smaller: a large B must not make a large gap look small."""
 SECONDS = 30.0
 """About the longest search before a rollout of the best θ found so far."""
 
-EASY = 1_000
-"""Nodes of an optimistic step after which one more equation is looked for, if there can be any."""
+EASY = 0.7
+"""About the longest search where an equation can be had instead: ten thousand nodes for 40 features."""
 
 LARGE = 48
 """Features above which equations alone are used: a search would take longer than the queries that it saves."""
@@ -150,7 +150,7 @@ class ExactPlanning(Planning[ExactPolicy]):
     def _optimum(self) -> Solution | None:
         """The optimistic step, with a θ; None if it was stopped, if Sol is empty or too thin, or where equations do."""
         while True:
-            limit = EASY if self.linear else self.sol.nodes_in(SECONDS)
+            limit = self.sol.nodes_in(EASY if self.linear else SECONDS)
             found = self.sol.optimum(limit, self.watch.searching)
             self.cut_short = found.status == "limit" and found.nodes >= limit
             if found.status != "infeasible":
@@ -179,9 +179,12 @@ class ExactPlanning(Planning[ExactPolicy]):
             self.sol.aim(self.root.phi)
 
     def _add_equation(self) -> None:
-        """Make an exponential search easier by one dimension."""
+        """Make a search easier by one dimension: an equation from the latest stage that was seen."""
         self.equations.harvest()
-        for _ in self.equations.descend(self.root, Rollout()):
+        seen = [fact for fact in self.memory.facts.values() if fact.node is not None]
+        unknown = [fact for fact in seen if self.equations.value(fact) is None]
+        start = max(unknown, key=lambda fact: (fact.place.stage, -fact.unqueried), default=self.root)
+        for _ in self.equations.descend(start, Rollout()):
             break
         self.linear = not self.equations.refuted or self.equations.refutation is not None
         self.by_equations = self.linear and (self.equations.refuted or self.equations.value(self.root) is not None)
