@@ -24,14 +24,13 @@ is as accurate as those of its successors.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 import numpy as np
 
 from tensorplan.core import Array
 from tensorplan.optimism import BoundTree
 from tensorplan.optimism.program import Ints
-from tensorplan.planners.affine import ROUNDING
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan.facts import Equation, Fact, FactFinder, Rollout, Value
 from tensorplan.planners.tensorplan.sol import Source
@@ -41,6 +40,10 @@ Multipliers = defaultdict[int, float]
 
 KNOWN = 1e-7
 """The largest error of a value that is called known, relative to the scale of rounding: a tenth of a closed gap."""
+
+ATTAINABLE = 1_000.0
+"""The same in units of the rounding of a row, if that is more: a B that is far too large must not make every value
+count as unknown, and every state be measured."""
 
 DERIVED = 2.0
 """How many times the slack that follows from the errors is claimed: a checker that sums in another order, or keeps
@@ -62,7 +65,7 @@ class Equations:
     def __init__(self, facts: FactFinder, scale: float) -> None:
         self.facts, self.known, self.sol = facts, facts.memory.known, facts.sol
         self.discount = facts.config.discount
-        self.least = KNOWN * scale
+        self.least = max(KNOWN * scale, ATTAINABLE * facts.rounding)
         self.refuted = False
         """Whether equations, answers and ranges of values contradict each other, be it by rounding."""
         self.refutation: BoundTree | None = None
@@ -208,8 +211,7 @@ class Equations:
 
     def agree(self) -> bool:
         """Whether all answers and ranges of values agree with the values that are known."""
-        facts = dict.fromkeys(source.about for source in self.sol.row_sources if source.about is not None)
-        unknown = [fact for fact in facts if fact.value is None]
+        unknown = [fact for fact in _facts(self.sol.row_sources) if fact.value is None]
         if unknown:
             self._look(unknown)
         self.harvest()
@@ -218,9 +220,13 @@ class Equations:
                 self._test(row, self._terms(source))
         return not self.refuted
 
-    def contradict_return(self, root: Fact) -> None:
-        """Note that the return of a path, the last row, contradicts the value of the start state."""
-        self._test(len(self.sol.rows) - 1, [(-1.0, root)])
+    def contradict_path(self, steps: list[tuple[Fact, int]]) -> None:
+        """Note that a path, whose T1 add up to v*(s0) >= its return, contradicts the value of the start state."""
+        multipliers: Multipliers = defaultdict(float)
+        for time, (fact, action) in enumerate(steps):
+            multipliers[fact.rows[action]] += self.discount**time
+        self._bound(steps[0][0], 1.0, multipliers)
+        self._contradict(multipliers)
 
     def _terms(self, source: Source) -> list[tuple[float, Fact]]:
         """The left side of a row, T1 or T2, as a sum of values."""
@@ -262,9 +268,8 @@ class Equations:
         index, value = np.array(list(multipliers), dtype=np.int64), np.array(list(multipliers.values()))
         rows = np.array([self.sol.rows[i] for i in index]).reshape(-1, len(vector))
         rhs = np.array([self.sol.bound(i) for i in index])
-        size = float(value @ np.abs(rhs)) + self.sol.radius * float(value.sum())
         left = self.sol.radius * float(np.linalg.norm(vector - value @ rows))
-        return float(value @ rhs) + left + ROUNDING * size, index, value
+        return float(value @ rhs) + left, index, value
 
     def _contradict(self, multipliers: Multipliers) -> None:
         """Note that rows contradict each other, and the proof of it if that is more than rounding."""
@@ -276,8 +281,7 @@ class Equations:
     def places(self) -> list[Place]:
         """The states that the refutation rests on: those of its rows, and of all that their best actions rest on."""
         assert self.refutation is not None
-        found = dict.fromkeys(self.sol.row_sources[row].about for row in self.refutation.index)
-        found.pop(None, None)  # the return of a path
+        found = _facts([self.sol.row_sources[row] for row in self.refutation.index])
         todo = list(found)
         while todo:
             for fact in self._grounds(todo.pop()):
@@ -304,3 +308,8 @@ def _successor(fact: Fact, action: int) -> Fact | None:
     answer = fact.answers[action]
     assert answer is not None
     return answer[1]
+
+
+def _facts(sources: Iterable[Source]) -> dict[Fact, None]:
+    """The states of rows, each once; the return of a path is about none."""
+    return dict.fromkeys(source.about for source in sources if isinstance(source.about, Fact))

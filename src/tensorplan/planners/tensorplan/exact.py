@@ -19,7 +19,7 @@ import numpy as np
 
 from tensorplan.core import Access, Certificate, Node, Outcome
 from tensorplan.core.errors import BudgetSpent, NotRealizable, Refused
-from tensorplan.optimism import Solution
+from tensorplan.optimism import BoundTree, Solution
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.evidence.challenge import ATTACK, Explorer, doubts, inconclusive, path_allowance, to_recheck
 from tensorplan.planners.evidence.claims import assumption, table_refutation, unfit_by_table
@@ -43,6 +43,10 @@ EASY = 0.7
 
 LARGE = 48
 """Features above which equations alone are used: a search would take longer than the queries that it saves."""
+
+LOOSE = 1_000.0
+"""The ratio of B to the range of returns above which equations alone are used: they hardly depend on B, and the bound
+of a search may not come closer than about 1e-8 B."""
 
 DEPTH = 1_000
 """Steps of an exploring episode without a horizon."""
@@ -89,8 +93,10 @@ class ExactPlanning(Planning[ExactPolicy]):
         self.equations = Equations(self.facts, self.scale)
         self.linear = config.eta == 0 and access.horizon is not None
         """Whether equations can be read off: features do not miss, and no state comes back."""
-        self.by_equations = self.linear and access.dimension > LARGE
+        self.by_equations = self.linear and (access.dimension > LARGE or access.bound > LOOSE * self.scale)
         """Whether equations alone give the upper bound."""
+        self.tree: BoundTree | None = None
+        """The proof of that bound."""
         self.best = self.closing = Rollout()
         """The path with the largest return, and the one that closed the gap."""
         self.theta = np.zeros(access.dimension + 1)  # [1, θ]
@@ -199,7 +205,7 @@ class ExactPlanning(Planning[ExactPolicy]):
                 if self.watch.stopped:
                     return "stopped"
         finally:
-            self.upper = min(self.upper, float(self.equations.tree(self.root).bound[0]))
+            self._take_bound()
             self._keep(rollout)
         if self.equations.refuted:
             return "limit" if self.equations.refutation is None else "refuted"
@@ -214,9 +220,14 @@ class ExactPlanning(Planning[ExactPolicy]):
             return "limit" if self.equations.refutation is None else "refuted"
         return "closed"
 
+    def _take_bound(self) -> None:
+        """The upper bound is what equations say of the start state, or the declared range."""
+        self.tree = self.equations.tree(self.root)
+        self.upper = min(self.high, float(self.tree.bound[0]))
+
     def _tell_equation(self) -> None:
         """Record the current bracket after an equation."""
-        self.upper = min(self.upper, float(self.equations.tree(self.root).bound[0]))
+        self._take_bound()
         theta = self.memory.known.theta
         self.watch.tell(Solution("limit", theta, -math.inf, self.upper, 0, 0.0), self.upper, self.lower, [], [])
 
@@ -358,11 +369,11 @@ class ExactPlanning(Planning[ExactPolicy]):
             after = self._ended(lambda: self._last_try(status))
             status = "interrupted" if after == "interrupted" else status
         if self._refuted_by_return():
-            self._record_return()
             if self.by_equations:
-                self.equations.contradict_return(self.root)
-            else:
-                self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
+                self.equations.contradict_path(self.best.steps)
+                return "limit" if self.equations.refutation is None else "refuted"
+            self._record_return()
+            self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
             return "refuted"
         if status != "closed":
             return status
@@ -423,7 +434,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         if self.unfit or (self._refuted_by_return() and status != "refuted"):
             return certificate
         best = self.best if self.lower > self.low else Rollout()
-        tree = (self.equations.refutation or self.equations.tree(self.root)) if self.by_equations else None
+        tree = (self.equations.refutation or self.tree) if self.by_equations else None
         proof = exact_proof(self.access, self.sol, self.config.discount, self.root, best, certificate, tree)
         return replace(certificate, proof=proof)
 

@@ -9,12 +9,18 @@ import numpy as np
 
 from tensorplan.core import Policy
 from tensorplan.core.errors import NotRealizable
-from tensorplan.optimism import Program, Search
+from tensorplan.optimism import Search, Solution
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan.sol import Sol
 
 NODES = 100_000
-"""Nodes of the branch and bound for one program."""
+"""Nodes of the branch and bound for one program, at most."""
+
+ONE, ALL = 0.5, 20.0
+"""About how many seconds one program may take, and all those that look for a minimal conflict."""
+
+SEARCHED = 48
+"""Features up to which the least η and B are looked for."""
 
 CLOSE = 1.01
 """The ratio of the bounds at which a bisection stops."""
@@ -40,18 +46,19 @@ def refutation(
     ``eta`` is the allowed misspecification, without rounding; ``certainty`` is the confidence in words; ``places``
     contradict one another, if that is known.
     """
-    smallest, larger = None, None
-    places = measured(sol) if places is None else places
+    known, smallest, larger = places is not None, None, None
+    places = places or measured(sol)
     try:
-        places = conflict(sol, places)
-        smallest = smallest_eta(sol)
-        larger = smallest_bound(sol, smallest - sol.eta)
+        places = places if known else conflict(sol, places)
+        if sol.dimension <= SEARCHED:
+            smallest = smallest_eta(sol)
+            larger = smallest_bound(sol, smallest - sol.eta)
     except KeyboardInterrupt:
         pass  # the refutation stands; less is said about it
-    known = f" up to eta={eta:g}" if eta else ""
+    excused = f" up to eta={eta:g}" if eta else ""
     needed = at_least(smallest, larger) or "what it would need was not looked for to the end"
     return NotRealizable(
-        f"problem {problem!r} is not realizable{known} with B={sol.radius:g} ({certainty}): no parameter agrees with "
+        f"problem {problem!r} is not realizable{excused} with B={sol.radius:g} ({certainty}): no parameter agrees with "
         f"what was measured at {listed(places)}; {needed}",
         [(place.stage, place.state) for place in places],
         smallest,
@@ -78,13 +85,20 @@ def measured(sol: Sol) -> list[Place]:
 
 
 def conflict(sol: Sol, places: list[Place]) -> list[Place]:
-    """A minimal set of places that contradict one another, in the order in which they were measured."""
-    size = max(1, len(places) // 2)
+    """The places that contradict one another, without those that can be spared, in the order of measurement.
+
+    The set is minimal unless a search for that takes too long.
+    """
+    size, left = max(1, len(places) // 2), sol.nodes_in(ALL)
     while True:  # leave out halves, then quarters, .. of the rest
         start = 0
         while start < len(places) and len(places) > 1:
             rest = places[:start] + places[start + size :]
-            if _empty(_feasibility(sol, among=set(rest))):
+            found = _search(sol, among=set(rest))
+            left -= found.nodes
+            if left < 0:
+                return places
+            if found.status == "infeasible":
                 places = rest
             else:
                 start += size
@@ -96,7 +110,7 @@ def conflict(sol: Sol, places: list[Place]) -> list[Place]:
 def smallest_eta(sol: Sol) -> float:
     """An η for which the set is nonempty, at most a hundredth above the least one that the optimiser can tell."""
     low = sol.eta + RESOLUTION * (1 + sol.radius)
-    return _bisect(low, lambda eta: _feasibility(sol, eta=eta))
+    return _bisect(low, lambda eta: _search(sol, eta=eta))
 
 
 def smallest_bound(sol: Sol, excess: float) -> float | None:
@@ -106,28 +120,26 @@ def smallest_bound(sol: Sol, excess: float) -> float | None:
     point it finds proves nothing.
     """
     largest = min(LARGEST * sol.radius, excess / (10 * RESOLUTION))
-    if largest <= sol.radius or _empty(_feasibility(sol, radius=largest)):
+    if largest <= sol.radius or _search(sol, radius=largest).status == "infeasible":
         return None
-    return _bisect(sol.radius, lambda radius: _feasibility(sol, radius=radius))
+    return _bisect(sol.radius, lambda radius: _search(sol, radius=radius))
 
 
-def _bisect(low: float, program: Callable[[float], Program]) -> float:
-    """The least parameter >= low that makes the program feasible, approximated from above."""
+def _bisect(low: float, search: Callable[[float], Solution]) -> float:
+    """The least parameter >= low for which the set is not known to be empty, approximated from above."""
     high = 2 * low
-    while _empty(program(high)):
+    while search(high).status == "infeasible":
         low, high = high, 2 * high
     while high > CLOSE * low:
         middle = float(np.sqrt(low * high))
-        if _empty(program(middle)):
+        if search(middle).status == "infeasible":
             low = middle
         else:
             high = middle
     return high
 
 
-def _feasibility(sol: Sol, **changes: Any) -> Program:
-    return sol.program(np.zeros(sol.dimension), **changes)
-
-
-def _empty(program: Program) -> bool:
-    return Search(program).solve(node_limit=NODES).status == "infeasible"
+def _search(sol: Sol, **changes: Any) -> Solution:
+    """Whether the set with these changes is empty."""
+    program = sol.program(np.zeros(sol.dimension), **changes)
+    return Search(program).solve(node_limit=min(NODES, sol.nodes_in(ONE)))
