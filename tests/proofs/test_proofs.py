@@ -37,6 +37,7 @@ HONEST = {
     "fine": ("layered-stochastic/2x3:horizon=3", tp.TensorPlan(delta=0.3)),
     "certified": ("layered/2x3:horizon=4", tp.TensorPlan(mode="certified", delta=1.0)),
     "q": ("layered/2x3:horizon=4:kind=q", tp.TensorPlanQ()),
+    "equations": ("layered/2x49:horizon=4", tp.TensorPlan()),
 }
 
 

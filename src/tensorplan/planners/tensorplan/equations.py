@@ -45,9 +45,9 @@ ATTAINABLE = 1_000.0
 """The same in units of the rounding of a row, if that is more: a B that is far too large must not make every value
 count as unknown, and every state be measured."""
 
-DERIVED = 2.0
-"""How many times the slack that follows from the errors is claimed: a checker that sums in another order, or keeps
-other equations, must be able to derive it too."""
+WIDENED = 1.5
+"""What errors are multiplied by before a slack is claimed: a checker that sums in another order, or keeps other
+equations, must be able to derive it too."""
 
 FORGIVEN = 1e-9
 """A misspecification, relative to 1 + B, that counts as rounding."""
@@ -66,10 +66,16 @@ class Equations:
         self.facts, self.known, self.sol = facts, facts.memory.known, facts.sol
         self.discount = facts.config.discount
         self.least = max(KNOWN * scale, ATTAINABLE * facts.rounding)
-        self.refuted = False
+
+    @property
+    def refuted(self) -> bool:
         """Whether equations, answers and ranges of values contradict each other, be it by rounding."""
-        self.refutation: BoundTree | None = None
+        return self.facts.memory.refuted
+
+    @property
+    def refutation(self) -> BoundTree | None:
         """The proof that no parameter agrees with all of them."""
+        return self.facts.memory.refutation
 
     @property
     def theta(self) -> Array:
@@ -134,8 +140,8 @@ class Equations:
         values = np.array([self._value_after(fact, action) for action in range(len(fact.answers))])
         lows, highs = values[:, 0] - values[:, 1], values[:, 0] + values[:, 1]
         best = int(lows.argmax())
-        rivals = np.delete(highs, best)
-        slack = DERIVED * max(float(rivals.max(initial=-np.inf)) - float(lows[best]), 0.0) + self.facts.rounding
+        ahead = np.delete(values @ (1.0, WIDENED), best) - values[best] @ (1.0, -WIDENED)
+        slack = float(ahead.max(initial=0.0)) + self.facts.rounding
         equation = Equation(best, len(self.sol.rows), fact.rows[best])
         self.sol.equation(fact.place, fact.deltas[best], self.facts.rounding, slack, fact, best)
         low, high = float(lows[best]), float(highs.max())
@@ -220,13 +226,22 @@ class Equations:
                 self._test(row, self._terms(source))
         return not self.refuted
 
-    def contradict_path(self, steps: list[tuple[Fact, int]]) -> None:
+    def contradict_path(self, root: Fact, path: Rollout) -> None:
         """Note that a path, whose T1 add up to v*(s0) >= its return, contradicts the value of the start state."""
         multipliers: Multipliers = defaultdict(float)
-        for time, (fact, action) in enumerate(steps):
-            multipliers[fact.rows[action]] += self.discount**time
-        self._bound(steps[0][0], 1.0, multipliers)
+        weight: float = 1.0
+        last: Fact | None = root
+        for fact, action in path.steps:
+            multipliers[fact.rows[action]] += weight
+            weight, last = weight * self.discount, _successor(fact, action)
+        if last is not None:  # the rest earns no less than the least return
+            multipliers[self._row("low", last)] += weight
+        self._bound(root, 1.0, multipliers)
         self._contradict(multipliers)
+
+    def _row(self, kind: str, fact: Fact) -> int:
+        """Where a row of a kind is in Sol."""
+        return next(i for i, s in enumerate(self.sol.row_sources) if s.kind == kind and s.about is fact)
 
     def _terms(self, source: Source) -> list[tuple[float, Fact]]:
         """The left side of a row, T1 or T2, as a sum of values."""
@@ -273,10 +288,10 @@ class Equations:
 
     def _contradict(self, multipliers: Multipliers) -> None:
         """Note that rows contradict each other, and the proof of it if that is more than rounding."""
-        self.refuted = True
+        self.facts.memory.refuted = True
         bound, index, value = self._combined(multipliers, np.zeros(self.sol.dimension))
         if bound < -FORGIVEN * (1 + self.sol.radius) * self.sol.step * float(value.sum()):
-            self.refutation = BoundTree.leaf(-np.inf, index, value)
+            self.facts.memory.refutation = BoundTree.leaf(-np.inf, index, value)
 
     def places(self) -> list[Place]:
         """The states that the refutation rests on: those of its rows, and of all that their best actions rest on."""

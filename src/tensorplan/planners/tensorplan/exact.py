@@ -222,8 +222,8 @@ class ExactPlanning(Planning[ExactPolicy]):
 
     def _take_bound(self) -> None:
         """The upper bound is what equations say of the start state, or the declared range."""
-        self.tree = self.equations.tree(self.root)
-        self.upper = min(self.high, float(self.tree.bound[0]))
+        self.tree = None if self.equations.refuted else self.equations.tree(self.root)
+        self.upper = self.high if self.tree is None else min(self.high, float(self.tree.bound[0]))
 
     def _tell_equation(self) -> None:
         """Record the current bracket after an equation."""
@@ -370,7 +370,7 @@ class ExactPlanning(Planning[ExactPolicy]):
             status = "interrupted" if after == "interrupted" else status
         if self._refuted_by_return():
             if self.by_equations:
-                self.equations.contradict_path(self.best.steps)
+                self.equations.contradict_path(self.root, self.best)
                 return "limit" if self.equations.refutation is None else "refuted"
             self._record_return()
             self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
@@ -435,6 +435,8 @@ class ExactPlanning(Planning[ExactPolicy]):
             return certificate
         best = self.best if self.lower > self.low else Rollout()
         tree = (self.equations.refutation or self.tree) if self.by_equations else None
+        if self.by_equations and tree is None:  # contradictions of the size of rounding
+            return certificate
         proof = exact_proof(self.access, self.sol, self.config.discount, self.root, best, certificate, tree)
         return replace(certificate, proof=proof)
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorplan.core import END, Access, Array, Node, Outcome
+from tensorplan.optimism import BoundTree
 from tensorplan.planners.affine import AffineSet
 from tensorplan.planners.evidence.challenge import refuse_unless_same
 from tensorplan.planners.evidence.experience import Experience
@@ -108,6 +109,10 @@ class ExactMemory:
         """Equations for θ*."""
         self.independent: list[Equation] = []
         """Those of them that ``known`` keeps."""
+        self.refuted = False
+        """Whether they contradict answers, each other, or the range of values."""
+        self.refutation: BoundTree | None = None
+        """The proof of that."""
         self.experience = Experience(access, config.discount)
         self.challenged: set[Fact] = set()
         """Start states whose brackets have passed a challenge."""
