@@ -116,6 +116,8 @@ class Equations:
                     continue
                 self.measure(here)
                 yield here
+            elif here.equation is None:  # its value follows from its features, and may contradict what it can earn
+                self._test_answers(here)
             stack.pop()
             if stack:
                 path.steps.pop()
@@ -225,6 +227,12 @@ class Equations:
             if source.kind in ("bellman", "low", "high") and not self.refuted:
                 self._test(row, self._terms(source))
         return not self.refuted
+
+    def _test_answers(self, fact: Fact) -> None:
+        """Note a contradiction if an answer promises more than the value of its state."""
+        for row in fact.rows:
+            if row >= 0 and not self.refuted:
+                self._test(row, self._terms(self.sol.row_sources[row]))
 
     def contradict_path(self, root: Fact, path: Rollout) -> None:
         """Note that a path, whose T1 add up to v*(s0) >= its return, contradicts the value of the start state."""

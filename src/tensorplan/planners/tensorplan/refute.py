@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ ONE, ALL = 0.5, 20.0
 """About how many seconds one program may take, and all those that look for a minimal conflict."""
 
 SEARCHED = 48
-"""Features up to which the least η and B are looked for."""
+"""Places that are known to be in conflict among which a smaller conflict, and the least η and B, are looked for."""
 
 CLOSE = 1.01
 """The ratio of the bounds at which a bisection stops."""
@@ -46,13 +46,13 @@ def refutation(
     ``eta`` is the allowed misspecification, without rounding; ``certainty`` is the confidence in words; ``places``
     contradict one another, if that is known.
     """
-    known, smallest, larger = places is not None, None, None
+    among, smallest, larger = places, None, None
     places = places or measured(sol)
     try:
-        places = places if known else conflict(sol, places)
-        if sol.dimension <= SEARCHED:
-            smallest = smallest_eta(sol)
-            larger = smallest_bound(sol, smallest - sol.eta)
+        if among is None or len(among) <= SEARCHED:
+            places = conflict(sol, places)
+            smallest = smallest_eta(sol, among)
+            larger = smallest_bound(sol, smallest - sol.eta, among)
     except KeyboardInterrupt:
         pass  # the refutation stands; less is said about it
     excused = f" up to eta={eta:g}" if eta else ""
@@ -107,22 +107,22 @@ def conflict(sol: Sol, places: list[Place]) -> list[Place]:
         size //= 2
 
 
-def smallest_eta(sol: Sol) -> float:
+def smallest_eta(sol: Sol, among: Collection[Place] | None = None) -> float:
     """An η for which the set is nonempty, at most a hundredth above the least one that the optimiser can tell."""
     low = sol.eta + RESOLUTION * (1 + sol.radius)
-    return _bisect(low, lambda eta: _search(sol, eta=eta))
+    return _bisect(low, lambda eta: _search(sol, eta=eta, among=among))
 
 
-def smallest_bound(sol: Sol, excess: float) -> float | None:
+def smallest_bound(sol: Sol, excess: float, among: Collection[Place] | None = None) -> float | None:
     """A radius for which the set is nonempty, at most a hundredth above the least; None if a huge one does not help.
 
     ``excess`` is by how much η is too small: in a ball so large that the optimiser's tolerance is a tenth of that, a
     point it finds proves nothing.
     """
     largest = min(LARGEST * sol.radius, excess / (10 * RESOLUTION))
-    if largest <= sol.radius or _search(sol, radius=largest).status == "infeasible":
+    if largest <= sol.radius or _search(sol, radius=largest, among=among).status == "infeasible":
         return None
-    return _bisect(sol.radius, lambda radius: _search(sol, radius=radius))
+    return _bisect(sol.radius, lambda radius: _search(sol, radius=radius, among=among))
 
 
 def _bisect(low: float, search: Callable[[float], Solution]) -> float:
