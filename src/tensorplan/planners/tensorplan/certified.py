@@ -204,7 +204,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         ranges = np.array([self.surveyor.range(estimate.place.stage) for estimate in seen]).reshape(-1, 2)
         for _ in range(CUTS):
             self.limit = min(self.nodes, self.sol.nodes_in(SECONDS * self.nodes / NODES))
-            found = self.sol.optimum(self.limit, self.watch.searching)
+            found = self.sol.optimum_anew(self.limit, self.watch.searching)
             self.evaluator.searched += found.nodes / self.sol.nodes_in(1.0)
             if found.theta is None or self.watch.stopped:
                 break

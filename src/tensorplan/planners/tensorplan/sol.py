@@ -34,6 +34,12 @@ MARGIN = 1e-6
 CHUNK = 20_000
 """The most nodes between two progress reports of a long search."""
 
+KEPT = 300
+"""Nodes after which a tree that was kept from an earlier search has to compete with a new one."""
+
+NEGLIGIBLE = 1e-3
+"""The share of a variance up to which a part of it is not worth a search."""
+
 WORK = 4e9
 """Multiplications in about a second of search: work is counted, not timed, so that runs are reproducible."""
 
@@ -154,6 +160,31 @@ class Sol:
             if report is not None and report(so_far):
                 return so_far
 
+    def optimum_anew(self, node_limit: int, report: Callable[[Solution], bool] | None = None) -> Solution:
+        """The same, with a new tree where the kept one needs many nodes.
+
+        Branchings at measurements that later ones supersede double a kept tree for nothing: a new one may need a
+        hundredth of its nodes.  It gets half of the limit, and replaces the kept one unless it has proved less by then.
+        """
+        kept = self._current()
+        parts = [self.optimum(min(KEPT, node_limit), report)]
+        if self._unfinished(parts, KEPT, node_limit):
+            self._search = Search(kept.program)
+            parts.append(self.optimum(max(1, node_limit // 2), report))
+            if parts[1].bound > parts[0].bound:
+                self._search = kept
+            if self._unfinished(parts, node_limit // 2, node_limit):
+                parts.append(self.optimum(node_limit - sum(part.nodes for part in parts), report))
+        best, last = max(parts, key=lambda part: part.value), min(parts, key=lambda part: part.bound)
+        nodes, seconds = sum(part.nodes for part in parts), sum(part.seconds for part in parts)
+        return Solution(last.status, best.theta, best.value, last.bound, nodes, seconds)
+
+    @staticmethod
+    def _unfinished(parts: list[Solution], asked: int, node_limit: int) -> bool:
+        """Whether it was nodes that ended the last part of a search, and some are left."""
+        last = parts[-1]
+        return last.status == "limit" and last.nodes >= asked and sum(part.nodes for part in parts) < node_limit
+
     def proof(self) -> Solution:
         """The bound of the last search with its certificate, the current tree."""
         return self._current().solve(time_limit=0.0, certificate=True)
@@ -178,13 +209,15 @@ class Sol:
     def variance(self, covariance: Array, node_limit: int) -> Variance:
         """An upper bound on [1, θ]ᵀ C [1, θ] over the set, for a covariance C, (d+1, d+1).
 
-        With the eigenvectors u_k of C it is Σ_k λ_k max_θ <u_k, [1, θ]>²; small terms are bounded over the ball.
+        With the eigenvectors u_k of C it is Σ_k λ_k max_θ <u_k, [1, θ]>²; small terms, and those that hardly depend on
+        θ, are bounded over the ball.
         """
         weights, vectors = np.linalg.eigh(covariance)
         weights = np.maximum(weights, 0.0)
-        sizes = np.abs(vectors[0]) + self.radius * np.linalg.norm(vectors[1:], axis=0)
-        terms, reaches = weights * sizes**2, []
-        for k in np.flatnonzero(terms > 1e-3 * terms.sum()).tolist():
+        slopes = self.radius * np.linalg.norm(vectors[1:], axis=0)
+        terms, reaches = weights * (np.abs(vectors[0]) + slopes) ** 2, []
+        least = max(NEGLIGIBLE * terms.sum(), ROUNDING * (1 + self.radius) ** 2)
+        for k in np.flatnonzero((terms > least) & (slopes > NEGLIGIBLE * np.abs(vectors[0]))).tolist():
             ends = self.largest(vectors[1:, k], node_limit), self.largest(-vectors[1:, k], node_limit)
             reach = max(vectors[0, k] + ends[0].bound, ends[1].bound - vectors[0, k], 0.0)
             if weights[k] * reach**2 < terms[k]:
