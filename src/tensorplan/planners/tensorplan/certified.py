@@ -59,10 +59,10 @@ SAMPLES = 16
 LARGEST_FAILURE = 0.05
 """The largest failure probability ζ, so that brackets can be relied on however large δ is."""
 
-NODES = 50_000
+NODES = 20_000
 """The initial node limit of an optimistic step; the bound is valid wherever the branch and bound stops."""
 
-SECONDS = 20.0
+SECONDS = 2.0
 """About the same in seconds: in high dimension nodes take longer."""
 
 CUTS = 50

@@ -161,29 +161,22 @@ class Sol:
                 return so_far
 
     def optimum_anew(self, node_limit: int, report: Callable[[Solution], bool] | None = None) -> Solution:
-        """The same, with a new tree where the kept one needs many nodes.
+        """The same, with a new tree where the kept one takes more than a few nodes.
 
         Branchings at measurements that later ones supersede double a kept tree for nothing: a new one may need a
-        hundredth of its nodes.  It gets half of the limit, and replaces the kept one unless it has proved less by then.
+        hundredth of its nodes.  It replaces the kept one unless it proves less.
         """
-        kept = self._current()
-        parts = [self.optimum(min(KEPT, node_limit), report)]
-        if self._unfinished(parts, KEPT, node_limit):
-            self._search = Search(kept.program)
-            parts.append(self.optimum(max(1, node_limit // 2), report))
-            if parts[1].bound > parts[0].bound:
-                self._search = kept
-            if self._unfinished(parts, node_limit // 2, node_limit):
-                parts.append(self.optimum(node_limit - sum(part.nodes for part in parts), report))
-        best, last = max(parts, key=lambda part: part.value), min(parts, key=lambda part: part.bound)
-        nodes, seconds = sum(part.nodes for part in parts), sum(part.seconds for part in parts)
-        return Solution(last.status, best.theta, best.value, last.bound, nodes, seconds)
-
-    @staticmethod
-    def _unfinished(parts: list[Solution], asked: int, node_limit: int) -> bool:
-        """Whether it was nodes that ended the last part of a search, and some are left."""
-        last = parts[-1]
-        return last.status == "limit" and last.nodes >= asked and sum(part.nodes for part in parts) < node_limit
+        kept, first = self._current(), max(1, min(KEPT, node_limit // 2))
+        known = self.optimum(first, report)
+        if known.status != "limit" or known.nodes < first or known.nodes >= node_limit:
+            return known
+        self._search = Search(kept.program)
+        found = self.optimum(node_limit - known.nodes, report)
+        if found.status == "limit" and found.bound > known.bound:
+            self._search = kept
+        best, proved = max(known, found, key=lambda s: s.value), min(found, known, key=lambda s: s.bound)
+        nodes, seconds = known.nodes + found.nodes, known.seconds + found.seconds
+        return Solution(proved.status, best.theta, best.value, proved.bound, nodes, seconds)
 
     def proof(self) -> Solution:
         """The bound of the last search with its certificate, the current tree."""
