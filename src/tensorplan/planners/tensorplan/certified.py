@@ -60,7 +60,8 @@ LARGEST_FAILURE = 0.05
 """The largest failure probability ζ, so that brackets can be relied on however large δ is."""
 
 NODES = 20_000
-"""The initial node limit of an optimistic step; the bound is valid wherever the branch and bound stops."""
+"""The initial node limit of an optimistic step; the bound is valid wherever the branch and bound stops, and more
+samples help more than more nodes."""
 
 SECONDS = 2.0
 """About the same in seconds: in high dimension nodes take longer."""
@@ -220,6 +221,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
 
     def _measure(self, found: Solution, theta: Array, visits: Visits) -> list[Estimate]:
         """Measure the states with the most violation per sample; those that exclude θ."""
+        self.surveyor.follow(found.nodes)
         choices = self.surveyor.rank(theta, visits)
         if not choices and found.status == "limit" and found.bound - found.value > self.bounds.goal / 2:
             if found.nodes >= self.limit:
