@@ -172,9 +172,9 @@ class Sol:
             return known
         self._search = Search(kept.program)
         found = self.optimum(node_limit - known.nodes, report)
+        proved, best = found, max(known, found, key=lambda part: part.value)
         if found.status == "limit" and found.bound > known.bound:
-            self._search = kept
-        best, proved = max(known, found, key=lambda s: s.value), min(found, known, key=lambda s: s.bound)
+            self._search, proved = kept, known
         nodes, seconds = known.nodes + found.nodes, known.seconds + found.seconds
         return Solution(proved.status, best.theta, best.value, proved.bound, nodes, seconds)
 
