@@ -22,6 +22,12 @@ Altogether E[return] >= v*(s0) - δ/2 - ζ · range >= v*(s0) - δ.
 Why it makes progress.  <φ(s0), θ> - v^π(s0) = -E Σ_t γ^t l_{A_t}(θ; S_t): a gap that remains comes from visited states
 where l is negative, and measuring them accurately enough excludes θ.
 
+Why searches stay short.  A state is measured again as its violation shrinks, and a tree that has branched at the first
+of these measurements doubles for nothing at the later ones: the search begins with a new tree whenever the kept one
+takes more than a few hundred nodes (:meth:`tensorplan.planners.tensorplan.sol.Sol.optimum_anew`).  And after a search
+that was long all the same, states are measured more accurately: a disjunction is decided by the rows if its
+alternatives are further apart than the radii.  Both change how a bound is found, not which rows it rests on.
+
 With a misspecification of η, T1-T3 allow violations of (1 + γ) η everywhere, so the bounds need not meet within δ/2:
 planning ends when they are within δ/2 + η + (1 + γ) η Σ_t γ^t, and the certificate says how much of that η explains.
 """
