@@ -40,6 +40,9 @@ KEPT = 300
 NEGLIGIBLE = 1e-3
 """The share of a variance up to which a part of it is not worth a search."""
 
+FLAT = 1e-9
+"""The reach of <u, θ> over the ball, for a unit vector [., u], that is mere rounding."""
+
 WORK = 4e9
 """Multiplications in about a second of search: work is counted, not timed, so that runs are reproducible."""
 
@@ -202,7 +205,7 @@ class Sol:
     def variance(self, covariance: Array, node_limit: int) -> Variance:
         """An upper bound on [1, θ]ᵀ C [1, θ] over the set, for a covariance C, (d+1, d+1).
 
-        With the eigenvectors u_k of C it is Σ_k λ_k max_θ <u_k, [1, θ]>²; small terms, and those that hardly depend on
+        With the eigenvectors u_k of C it is Σ_k λ_k max_θ <u_k, [1, θ]>²; small terms, and those that do not depend on
         θ, are bounded over the ball.
         """
         weights, vectors = np.linalg.eigh(covariance)
@@ -210,7 +213,7 @@ class Sol:
         slopes = self.radius * np.linalg.norm(vectors[1:], axis=0)
         terms, reaches = weights * (np.abs(vectors[0]) + slopes) ** 2, []
         least = max(NEGLIGIBLE * terms.sum(), ROUNDING * (1 + self.radius) ** 2)
-        for k in np.flatnonzero((terms > least) & (slopes > NEGLIGIBLE * np.abs(vectors[0]))).tolist():
+        for k in np.flatnonzero((terms > least) & (slopes > FLAT)).tolist():
             ends = self.largest(vectors[1:, k], node_limit), self.largest(-vectors[1:, k], node_limit)
             reach = max(vectors[0, k] + ends[0].bound, ends[1].bound - vectors[0, k], 0.0)
             if weights[k] * reach**2 < terms[k]:
