@@ -4,6 +4,7 @@ from benchmarks import (
     access,
     backward_induction,
     certified,
+    clauses,
     frozen_lake,
     game,
     gym,
@@ -18,4 +19,5 @@ for part in (startup, access, frozen_lake, backward_induction, game, hard):
 optimism.main(["--quick"])
 tensorplan.main(["--quick"])
 certified.main(["--quick"])
+clauses.main(["--quick"])
 gym.main(["--only", "throughput"])

@@ -96,3 +96,17 @@ def _unit(rng: np.random.Generator, *shape: int) -> Array:
     x = rng.standard_normal(shape)
     unit: Array = x / np.linalg.norm(x, axis=-1, keepdims=True)
     return unit
+
+
+def clauses(variables: int, count: int, seed: int) -> Program:
+    """Random 3-CNF: in every clause one of three literals holds, and θ_i = ±1 says that variable i is true or false.
+
+    It is feasible exactly if the formula is satisfiable, since the ball holds all assignments: no algorithm is known
+    that needs no search.
+    """
+    rng = np.random.default_rng([seed, variables, count])
+    forms = np.zeros((count, 3, variables + 1))
+    for clause in forms:
+        for form, variable in zip(clause, rng.choice(variables, 3, replace=False), strict=True):
+            form[0], form[1 + variable] = rng.choice([-1.0, 1.0]), 1.0
+    return Program(_unit(rng, variables), math.sqrt(variables), forms=forms)

@@ -22,6 +22,12 @@ Altogether E[return] >= v*(s0) - δ/2 - ζ · range >= v*(s0) - δ.
 Why it makes progress.  <φ(s0), θ> - v^π(s0) = -E Σ_t γ^t l_{A_t}(θ; S_t): a gap that remains comes from visited states
 where l is negative, and measuring them accurately enough excludes θ.
 
+Why searches stay short.  A state is measured again as its violation shrinks, and a tree that has branched at the first
+of these measurements doubles for nothing at the later ones: the search begins with a new tree whenever the kept one
+takes more than a few hundred nodes (:meth:`tensorplan.planners.tensorplan.sol.Sol.optimum_anew`).  And after a search
+that was long all the same, states are measured more accurately: a disjunction is decided by the rows if its
+alternatives are further apart than the radii.  Both change how a bound is found, not which rows it rests on.
+
 With a misspecification of η, T1-T3 allow violations of (1 + γ) η everywhere, so the bounds need not meet within δ/2:
 planning ends when they are within δ/2 + η + (1 + γ) η Σ_t γ^t, and the certificate says how much of that η explains.
 """
@@ -59,10 +65,11 @@ SAMPLES = 16
 LARGEST_FAILURE = 0.05
 """The largest failure probability ζ, so that brackets can be relied on however large δ is."""
 
-NODES = 50_000
-"""The initial node limit of an optimistic step; the bound is valid wherever the branch and bound stops."""
+NODES = 20_000
+"""The initial node limit of an optimistic step; the bound is valid wherever the branch and bound stops, and more
+samples help more than more nodes."""
 
-SECONDS = 20.0
+SECONDS = 2.0
 """About the same in seconds: in high dimension nodes take longer."""
 
 CUTS = 50
@@ -204,7 +211,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         ranges = np.array([self.surveyor.range(estimate.place.stage) for estimate in seen]).reshape(-1, 2)
         for _ in range(CUTS):
             self.limit = min(self.nodes, self.sol.nodes_in(SECONDS * self.nodes / NODES))
-            found = self.sol.optimum(self.limit, self.watch.searching)
+            found = self.sol.optimum_anew(self.limit, self.watch.searching)
             self.evaluator.searched += found.nodes / self.sol.nodes_in(1.0)
             if found.theta is None or self.watch.stopped:
                 break
@@ -220,6 +227,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
 
     def _measure(self, found: Solution, theta: Array, visits: Visits) -> list[Estimate]:
         """Measure the states with the most violation per sample; those that exclude θ."""
+        self.surveyor.follow(found.nodes)
         choices = self.surveyor.rank(theta, visits)
         if not choices and found.status == "limit" and found.bound - found.value > self.bounds.goal / 2:
             if found.nodes >= self.limit:

@@ -35,6 +35,12 @@ CHEAP = 2_000
 SHARPNESS = 2.0
 """A state is measured until its violation is this many radii."""
 
+SHARP = 4.0
+"""The same after a long search: the smaller the radii, the fewer disjunctions have two alternatives left."""
+
+LONG = 1_000
+"""Nodes from which on a search is long."""
+
 PATIENCE = 32
 """The table is refined first if a measurement takes more than so many times its samples."""
 
@@ -140,13 +146,20 @@ class Surveyor:
     """Measures states in one episode.
 
     ``least``: a negligible violation.  ``samples``: n2, the samples per action that a state needs to be looked up.
+    ``sharpness``: how many radii a violation is measured to.
     """
+
+    sharpness = SHARPNESS
 
     def __init__(self, queries: Queries, table: StateTable, ledger: Ledger, least: float, samples: int) -> None:
         self.queries, self.access, self.table, self.sol = queries, queries.access, table, table.sol
         self.ledger, self.least, self.samples = ledger, least, samples
 
     # ------------------------------------------------------------------ which states
+
+    def follow(self, nodes: int) -> None:
+        """Measure to the accuracy that suits a search of so many nodes."""
+        self.sharpness = SHARP if nodes >= LONG else SHARPNESS
 
     def rank(self, theta: Array, visits: Visits) -> list[Choice]:
         """Visited states with a violation of θ, in decreasing order of score."""
@@ -176,7 +189,7 @@ class Surveyor:
 
     def _price(self, estimate: Estimate, size: float) -> float:
         """Samples per action that would prove a violation at a state, by Hoeffding's bound."""
-        return self._enough(estimate, size / SHARPNESS, self.ledger.next_measurement(self.access.actions))
+        return self._enough(estimate, size / self.sharpness, self.ledger.next_measurement(self.access.actions))
 
     def _sharpen(self, estimate: Estimate) -> None:
         """Draw samples for the table; rows of Sol do not use them."""
@@ -207,7 +220,7 @@ class Surveyor:
 
     def excludes(self, estimate: Estimate, theta: Array) -> bool:
         """Measure a state until T1-T3 exclude θ; False if the violation proves negligible."""
-        sharpness = SHARPNESS
+        sharpness = self.sharpness
         while True:
             number, alpha = self.ledger.measurement(self.access.actions)
             n = self._plan_samples(estimate, theta, sharpness, alpha)

@@ -38,6 +38,15 @@ VACUOUS = 1e12
 CHUNK = 20_000
 """The most nodes between two progress reports of a long search."""
 
+KEPT = 300
+"""Nodes after which a tree that was kept from an earlier search has to compete with a new one."""
+
+NEGLIGIBLE = 1e-3
+"""The share of a variance up to which a part of it is not worth a search."""
+
+FLAT = 1e-9
+"""The reach of <u, θ> over the ball, for a unit vector [., u], that is mere rounding."""
+
 WORK = 4e9
 """Multiplications in about a second of search: work is counted, not timed, so that runs are reproducible."""
 
@@ -158,6 +167,24 @@ class Sol:
             if report is not None and report(so_far):
                 return so_far
 
+    def optimum_anew(self, node_limit: int, report: Callable[[Solution], bool] | None = None) -> Solution:
+        """The same, with a new tree where the kept one takes more than a few nodes.
+
+        Branchings at measurements that later ones supersede double a kept tree for nothing: a new one may need a
+        hundredth of its nodes.  It replaces the kept one unless it proves less.
+        """
+        kept, first = self._current(), max(1, min(KEPT, node_limit // 2))
+        known = self.optimum(first, report)
+        if known.status != "limit" or known.nodes < first or known.nodes >= node_limit:
+            return known
+        self._search = Search(kept.program)
+        found = self.optimum(node_limit - known.nodes, report)
+        proved, best = found, max(known, found, key=lambda part: part.value)
+        if found.status == "limit" and found.bound > known.bound:
+            self._search, proved = kept, known
+        nodes, seconds = known.nodes + found.nodes, known.seconds + found.seconds
+        return Solution(proved.status, best.theta, best.value, proved.bound, nodes, seconds)
+
     def proof(self) -> Solution:
         """The bound of the last search with its certificate, the current tree."""
         return self._current().solve(time_limit=0.0, certificate=True)
@@ -183,13 +210,15 @@ class Sol:
     def variance(self, covariance: Array, node_limit: int) -> Variance:
         """An upper bound on [1, θ]ᵀ C [1, θ] over the set, for a covariance C, (d+1, d+1).
 
-        With the eigenvectors u_k of C it is Σ_k λ_k max_θ <u_k, [1, θ]>²; small terms are bounded over the ball.
+        With the eigenvectors u_k of C it is Σ_k λ_k max_θ <u_k, [1, θ]>²; small terms, and those that do not depend on
+        θ, are bounded over the ball.
         """
         weights, vectors = np.linalg.eigh(covariance)
         weights = np.maximum(weights, 0.0)
-        sizes = np.abs(vectors[0]) + self.radius * np.linalg.norm(vectors[1:], axis=0)
-        terms, reaches = weights * sizes**2, []
-        for k in np.flatnonzero(terms > 1e-3 * terms.sum()).tolist():
+        slopes = self.radius * np.linalg.norm(vectors[1:], axis=0)
+        terms, reaches = weights * (np.abs(vectors[0]) + slopes) ** 2, []
+        least = max(NEGLIGIBLE * terms.sum(), ROUNDING * (1 + self.radius) ** 2)
+        for k in np.flatnonzero((terms > least) & (slopes > FLAT)).tolist():
             ends = self.largest(vectors[1:, k], node_limit), self.largest(-vectors[1:, k], node_limit)
             reach = max(vectors[0, k] + ends[0].bound, ends[1].bound - vectors[0, k], 0.0)
             if weights[k] * reach**2 < terms[k]:
