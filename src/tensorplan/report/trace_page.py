@@ -278,7 +278,7 @@ class _Chart:
         for spot in self.spots.values():
             columns.setdefault(spot.column, []).append(spot)
         heights: dict[int, float] = {}
-        most = max(len(column) for column in columns.values())
+        most = max(map(len, columns.values()), default=1)
         for c in sorted(columns):
             column = columns[c]
             wish = {s.number: fmean([heights[b] for b in s.before if b in heights] or [0.5]) for s in column}

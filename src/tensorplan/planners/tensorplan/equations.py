@@ -101,8 +101,8 @@ class Equations:
 
     # ------------------------------------------------------------------ descents
 
-    def descend(self, fact: Fact, before: Rollout) -> Iterator[Fact]:
-        """Measure until v*(fact) is known: yields after every equation, and ends early with a contradiction."""
+    def descend(self, fact: Fact, before: Rollout) -> Iterator[Rollout]:
+        """Measure until v*(fact) is known: yields the way to each measured state, and ends with a contradiction."""
         path, stack = Rollout(list(before.steps)), [fact]
         while stack and not self.refuted:
             here = stack[-1]
@@ -115,7 +115,8 @@ class Equations:
                     stack.append(following)
                     continue
                 self.measure(here)
-                yield here
+                path.last = here
+                yield path
             elif here.equation is None:  # its value follows from its features, and may contradict what it can earn
                 self._test_answers(here)
             stack.pop()
@@ -176,8 +177,8 @@ class Equations:
 
     # ------------------------------------------------------------------ the optimal path
 
-    def roll_out(self, rollout: Rollout, root: Fact) -> Iterator[Fact]:
-        """A greedy path for the values; yields after every equation, and stops at a contradiction."""
+    def roll_out(self, rollout: Rollout, root: Fact) -> Iterator[Rollout]:
+        """A greedy path for the values; yields the way to each measured state, and stops at a contradiction."""
         rollout.last = root
         while (fact := rollout.last) is not None and not self.refuted:
             yield from self.descend(fact, rollout)
@@ -187,7 +188,7 @@ class Equations:
                 return
             rollout.take(fact, action, self.discount)
 
-    def _greedy(self, fact: Fact, rollout: Rollout) -> Generator[Fact, None, int | None]:
+    def _greedy(self, fact: Fact, rollout: Rollout) -> Generator[Rollout, None, int | None]:
         """Returns the first action that attains v*(s), querying as few as it takes; None if there is none."""
         here = fact.value
         if here is None:

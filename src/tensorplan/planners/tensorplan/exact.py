@@ -99,7 +99,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         """The proof of that bound."""
         self.best = self.closing = Rollout()
         """The path with the largest return, and the one that closed the gap."""
-        self.theta = np.zeros(access.dimension + 1)  # [1, θ]
+        self.theta = np.eye(1, access.dimension + 1)[0]  # [1, θ]
         self.challenged = self.curtailed = self.cut_short = False
         self.unfit = False
         """Whether the features do not realize v*, by the problem's table."""
@@ -199,9 +199,9 @@ class ExactPlanning(Planning[ExactPolicy]):
         """Follow the greedy path of the values that equations determine."""
         rollout = Rollout()
         try:
-            for _ in self.equations.roll_out(rollout, self.root):
+            for path in self.equations.roll_out(rollout, self.root):
                 if self.watch.attended:
-                    self._tell_equation()
+                    self._tell_equation(path, failed=True)
                 if self.watch.stopped:
                     return "stopped"
         finally:
@@ -209,7 +209,7 @@ class ExactPlanning(Planning[ExactPolicy]):
             self._keep(rollout)
         if self.equations.refuted:
             return "limit" if self.equations.refutation is None else "refuted"
-        self.theta = self.equations.theta
+        self._tell_equation(rollout, failed=rollout.failed)
         if self._refuted_by_return():
             return "refuted"
         if self.upper - self.lower > self._tolerance(rollout, 0.0):
@@ -225,11 +225,13 @@ class ExactPlanning(Planning[ExactPolicy]):
         self.tree = None if self.equations.refuted else self.equations.tree(self.root)
         self.upper = self.high if self.tree is None else min(self.high, float(self.tree.bound[0]))
 
-    def _tell_equation(self) -> None:
-        """Record the current bracket after an equation."""
+    def _tell_equation(self, path: Rollout, failed: bool) -> None:
+        """Record the current bracket after an equation for the last state of a path, or after the greedy path."""
         self._take_bound()
-        theta = self.memory.known.theta
-        self.watch.tell(Solution("limit", theta, -math.inf, self.upper, 0, 0.0), self.upper, self.lower, [], [])
+        path.failed = failed
+        found = Solution("limit", self.memory.known.theta, -math.inf, self.upper, 0, 0.0)
+        self._tell(found, path)
+        self.theta = self.equations.theta
 
     def _roll_out(self) -> Rollout:
         """A rollout of θ; even cut short, it gives a lower bound."""
