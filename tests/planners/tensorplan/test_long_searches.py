@@ -42,7 +42,7 @@ def test_the_bound_is_that_of_the_tree_that_proves_it(monkeypatch, limit):
     monkeypatch.setattr(sol, "KEPT", 10)
     replaced, last = 0, math.inf
     for set_ in grown(40):
-        before = set_._search
+        before = set_._current()
         found = set_.optimum_anew(limit)
         replaced += set_._search is not before
         assert found.status in ("optimal", "limit")
@@ -64,7 +64,7 @@ def test_a_long_search_is_not_continued_after_it_was_stopped(monkeypatch):
     monkeypatch.setattr(sol, "CHUNK", 16)
     heard = []
     (*_, set_) = grown(40)
-    kept, found = set_._search, set_.optimum_anew(20_000, lambda so_far: heard.append(so_far) or True)
+    kept, found = set_._current(), set_.optimum_anew(20_000, lambda so_far: heard.append(so_far) or True)
     assert set_._search is kept
     assert len(heard) <= 1
     assert found.nodes < 4_000

@@ -16,7 +16,7 @@ from tensorplan.planners.tensorplan.sol import Sol
 NODES = 100_000
 """Nodes of the branch and bound for one program, at most."""
 
-ONE, ALL = 0.5, 20.0
+ONE, ALL = 0.2, 5.0
 """About how many seconds one program may take, and all those that look for a minimal conflict."""
 
 SEARCHED = 48
