@@ -6,7 +6,7 @@ from benchmarks import equations as study
 from helpers import Hidden
 
 import tensorplan as tp
-from tensorplan.planners.tensorplan import exact
+from tensorplan.planners.tensorplan import exact, refute
 from tensorplan.proofs import check
 
 TINY = 1e-9
@@ -83,6 +83,13 @@ def test_an_equation_replaces_a_search(impatient):
     assert kinds.count("equation") > 3
 
 
+@pytest.fixture
+def brief(monkeypatch):
+    """Little time is spent on a smaller conflict."""
+    monkeypatch.setattr(refute, "ONE", 0.02)
+    monkeypatch.setattr(refute, "ALL", 0.2)
+
+
 def outcome(problem):
     """The refutation, if there is one, and the certificate."""
     try:
@@ -93,7 +100,7 @@ def outcome(problem):
 
 @pytest.mark.parametrize("mode", ["alone", "impatient"])
 @pytest.mark.parametrize("kind", study.KINDS)
-def test_features_that_miss_are_refuted_by_states_that_contradict_each_other(kind, mode, request):
+def test_features_that_miss_are_refuted_by_states_that_contradict_each_other(kind, mode, request, brief):
     request.getfixturevalue(mode)
     refuted = 0
     for seed in range(4):
@@ -110,7 +117,7 @@ def test_features_that_miss_are_refuted_by_states_that_contradict_each_other(kin
 
 
 @pytest.mark.parametrize("miss", [1e-14, 1e-10, 1e-5])
-def test_how_much_features_may_miss(miss, alone):
+def test_how_much_features_may_miss(miss, alone, brief):
     """Rounding is allowed for; a little more than that is not a refutation, and much more is."""
     statuses = []
     for seed in range(5):
