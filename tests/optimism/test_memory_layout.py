@@ -6,7 +6,7 @@ from random_programs import random_program
 
 from tensorplan.optimism import Search
 from tensorplan.optimism import search as module
-from tensorplan.optimism.state import Desk
+from tensorplan.optimism.kernels.state import Desk
 
 MAKERS = ("make_desk", "make_keep", "make_trial", "make_repair")
 

@@ -14,7 +14,7 @@ from waiting import wait_for
 
 from tensorplan.optimism import Program, Search, solve, verify
 from tensorplan.optimism.search import _attended
-from tensorplan.optimism.step import STOPPED
+from tensorplan.optimism.kernels.step import STOPPED
 
 LATE = 0.2
 """Seconds after the limit at which the answer must be there."""

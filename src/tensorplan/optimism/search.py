@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorplan.core.errors import ProgramError
-from tensorplan.optimism.points import AHEAD, SATISFIED
+from tensorplan.optimism.kernels.points import AHEAD, SATISFIED
 from tensorplan.optimism.program import Program, Solution
 from tensorplan.optimism.prove import bound_tree
-from tensorplan.optimism.relax import VIOLATED
+from tensorplan.optimism.kernels.relax import VIOLATED
 from tensorplan.optimism.scale import TINY, scale
-from tensorplan.optimism.state import (
+from tensorplan.optimism.kernels.state import (
     COUNT,
     DIVE,
     NO_NODE,
@@ -37,13 +37,12 @@ from tensorplan.optimism.state import (
     Flags,
     SearchState,
     make_desk,
-    make_keep,
     make_repair,
     make_tree,
     make_trial,
 )
-from tensorplan.optimism.step import DONE, FULL, GOING, STOPPED, work
-from tensorplan.optimism.tree import CLOSED, OPEN, fill_heap
+from tensorplan.optimism.kernels.step import DONE, FULL, GOING, STOPPED, work
+from tensorplan.optimism.kernels.tree import CLOSED, OPEN, fill_heap
 
 Work = Callable[[int], int]
 """``work`` on a search, given the number of steps."""
@@ -170,7 +169,7 @@ class Search:
             rows=self._scaled.rows,
             disjunctions=Disjunctions(program.tol, program.product, alternatives),
             desk=self._warm(make_desk(d, len(program.forms) * alternatives, len(program.rows))),
-            copy=make_keep(d),
+            copy=make_desk(d, 0, 0),
             trial=make_trial(self.candidates, alternatives, d),
             repair=make_repair(len(program.forms) if program.product else 0),
             tree=self._tree,

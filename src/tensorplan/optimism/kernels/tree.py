@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tensorplan.optimism.basis import DEPENDENT, clear, fetch, push, split
-from tensorplan.optimism.compiled import compiled, inlined
-from tensorplan.optimism.state import COUNT, HEAP, NODES, Desk, Rows, SearchTree
+from tensorplan.optimism.kernels.basis import DEPENDENT, clear, fetch, push, split
+from tensorplan.optimism.kernels.compiled import inlined, kernel
+from tensorplan.optimism.kernels.state import COUNT, HEAP, NODES, Desk, Rows, SearchTree
+from tensorplan.optimism.kernels.vectors import copy
 
 OPEN, INNER, CLOSED, VOID = 0, 1, 2, 3
 """What a node is: waiting, branched on, a leaf with a bound, a leaf without points."""
 
 
-@compiled
+@kernel
 def push_heap(tree: SearchTree, node: int, key: float) -> None:
     """Insert a node into the heap, the largest key on top.
 
@@ -29,17 +28,17 @@ def push_heap(tree: SearchTree, node: int, key: float) -> None:
     tree.heap[i], tree.key[i] = node, key
 
 
-@compiled
 def fill_heap(tree: SearchTree) -> None:
     """Open all leaves that are not void again, and make them the heap."""
-    tree.counters[HEAP] = 0
-    for node in range(tree.counters[NODES]):
-        if tree.state[node] == OPEN or tree.state[node] == CLOSED:
-            tree.state[node] = OPEN
-            push_heap(tree, node, tree.bound[node])
+    used = tree.counters[NODES]
+    leaves = np.flatnonzero((tree.state[:used] == OPEN) | (tree.state[:used] == CLOSED))
+    tree.state[leaves] = OPEN
+    order = leaves[np.argsort(-tree.bound[leaves], kind="stable")]  # falling keys are a heap
+    tree.heap[: len(order)], tree.key[: len(order)] = order, tree.bound[order]
+    tree.counters[HEAP] = len(order)
 
 
-@compiled
+@kernel
 def pop_heap(tree: SearchTree) -> int:
     """Take the node with the largest key."""
     top = tree.heap[0]
@@ -59,7 +58,7 @@ def pop_heap(tree: SearchTree) -> int:
     return int(top)
 
 
-@compiled
+@kernel
 def narrow(rows: Rows, desk: Desk, form: int, low: float, high: float) -> tuple[float, float]:
     """Narrow the range of a form at the node on the desk; returns the range that it had, scaled."""
     before = desk.lo[form], desk.hi[form]
@@ -71,7 +70,7 @@ def narrow(rows: Rows, desk: Desk, form: int, low: float, high: float) -> tuple[
     return before
 
 
-@compiled
+@kernel
 def widen(desk: Desk, form: int, before: tuple[float, float]) -> None:
     """Undo the last ``narrow``."""
     if before[0] == -np.inf and before[1] == np.inf:
@@ -119,15 +118,19 @@ def store(desk: Desk, tree: SearchTree, node: int, k: int, bound: float, t: floa
         tree.row[node, i], tree.side[node, i], tree.y[node, i] = desk.row[i], desk.side[i], desk.y[i]
 
 
-@compiled
-def carry(source: Any, target: Any, k: int) -> None:
+@kernel
+def carry(source: Desk, target: Desk, k: int) -> None:
     """Copy k active rows and what belongs to them, from the desk to a copy of it or back."""
     d = len(source.x)
     for i in range(k):
-        target.row[i], target.side[i], target.equal[i] = source.row[i], source.side[i], source.equal[i]
-        target.b[i], target.y[i], target.cq[i], target.xq[i] = source.b[i], source.y[i], source.cq[i], source.xq[i]
-        for h in range(d):
-            target.q[i, h] = source.q[i, h]
-            target.r[h, i] = source.r[h, i]
-    for h in range(d):
-        target.x[h], target.pc[h], target.x0[h] = source.x[h], source.pc[h], source.x0[h]
+        target.row[i], target.equal[i] = source.row[i], source.equal[i]
+        copy(source.q[i], target.q[i], d)
+        copy(source.r[i], target.r[i], d)
+    copy(source.side, target.side, k)
+    copy(source.b, target.b, k)
+    copy(source.y, target.y, k)
+    copy(source.cq, target.cq, k)
+    copy(source.xq, target.xq, k)
+    copy(source.x, target.x, d)
+    copy(source.pc, target.pc, d)
+    copy(source.x0, target.x0, d)

@@ -116,23 +116,6 @@ class Desk(NamedTuple):
     """
 
 
-class Keep(NamedTuple):
-    """A copy of what the desk holds of a node while its children are tried; the fields are those of the desk."""
-
-    q: Floats
-    r: Floats
-    row: Integers
-    side: Floats
-    equal: Flags
-    b: Floats
-    y: Floats
-    x: Floats
-    cq: Floats
-    xq: Floats
-    pc: Floats
-    x0: Floats
-
-
 class Trial(NamedTuple):
     """The branchings that are tried, one per slot, and what their children would be, (slots, max(A, 2), ..)."""
 
@@ -203,7 +186,8 @@ class SearchState(NamedTuple):
     rows: Rows
     disjunctions: Disjunctions
     desk: Desk
-    copy: Keep
+    copy: Desk
+    """Of the node on the desk, while its children are tried: active rows and what belongs to them."""
     trial: Trial
     repair: Repair
     tree: SearchTree
@@ -237,12 +221,6 @@ def make_desk(d: int, forms: int, rows: int) -> Desk:
         hot=np.zeros(rows + 1, dtype=np.int64),
         is_hot=np.zeros(rows + 1, dtype=np.bool_),
     )
-
-
-def make_keep(d: int) -> Keep:
-    """Memory for the copy of a node in dimension d."""
-    desk = make_desk(d, 0, 0)
-    return Keep(*(getattr(desk, name) for name in Keep._fields))
 
 
 def make_trial(slots: int, alternatives: int, d: int) -> Trial:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorplan.optimism.branch import NO_SLOT, choose
-from tensorplan.optimism.compiled import compiled, inlined
-from tensorplan.optimism.points import admit, repair
-from tensorplan.optimism.relax import EMPTY, Relaxed, relax
-from tensorplan.optimism.state import (
+from tensorplan.optimism.kernels.branch import NO_SLOT, choose
+from tensorplan.optimism.kernels.compiled import inlined, kernel
+from tensorplan.optimism.kernels.points import admit, repair
+from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, relax
+from tensorplan.optimism.kernels.state import (
     DIVE,
     DIVED,
     HEAP,
@@ -28,7 +28,7 @@ from tensorplan.optimism.state import (
     SearchTree,
     Trial,
 )
-from tensorplan.optimism.tree import CLOSED, INNER, OPEN, VOID, carry, load, pop_heap, push_heap, store
+from tensorplan.optimism.kernels.tree import CLOSED, INNER, OPEN, VOID, carry, load, pop_heap, push_heap, store
 
 GOING, DONE, FULL, STOPPED = 0, 1, 2, 3
 """How steps end: there is more to do, the bounds have met, the pool must grow, another thread asked to stop."""
@@ -49,7 +49,7 @@ REPAIR = 8
 """Nodes taken from the heap between two repairs, where there is a point: a repair costs as much as a branching."""
 
 
-@compiled
+@kernel
 def work(state: SearchState, gap: float, steps: int) -> int:
     """Some steps of the search: GOING, DONE, FULL or STOPPED.  A step that is stopped leaves the tree as it was."""
     rows, desk, tree, best = state.rows, state.desk, state.tree, state.best

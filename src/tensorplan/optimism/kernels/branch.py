@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tensorplan.optimism.basis import dot
-from tensorplan.optimism.compiled import inlined
-from tensorplan.optimism.points import SATISFIED, violation
-from tensorplan.optimism.relax import EMPTY, Relaxed, relax
-from tensorplan.optimism.state import SOLVED, SearchState, Trial
-from tensorplan.optimism.tree import carry, narrow, widen
+from tensorplan.optimism.kernels.basis import dot
+from tensorplan.optimism.kernels.compiled import inlined
+from tensorplan.optimism.kernels.points import SATISFIED, violation
+from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, relax
+from tensorplan.optimism.kernels.state import SOLVED, SearchState, Trial
+from tensorplan.optimism.kernels.tree import carry, narrow, widen
+from tensorplan.optimism.kernels.vectors import Vector
 
 NO_SLOT = -1
 """Instead of the slot of a branching: no disjunction is violated."""
@@ -50,7 +49,7 @@ def plan_slabs(trial: Trial, slot: int, first: int, alternatives: int, width: fl
 
 
 @inlined
-def plan_cut(state: SearchState, slot: int, first: int, tol: float, values: Any, least: Any) -> bool:
+def plan_cut(state: SearchState, slot: int, first: int, tol: float, values: Vector, least: Vector) -> bool:
     """Branch into a slab |l_a| <= tol / Π_{b != a} m_b that cuts x off, and empty ones; says whether there is one."""
     rows, trial, alternatives = state.rows, state.trial, state.disjunctions.alternatives
     for a in range(alternatives):
@@ -68,7 +67,7 @@ def plan_cut(state: SearchState, slot: int, first: int, tol: float, values: Any,
 
 
 @inlined
-def widest_factor(state: SearchState, first: int, values: Any, least: Any) -> int:
+def widest_factor(state: SearchState, first: int, values: Vector, least: Vector) -> int:
     """The factor b with the largest |l_b(x)| / m_b whose range can be split between the two; -1 if there is none."""
     rows = state.rows
     widest, pick = 0.0, -1

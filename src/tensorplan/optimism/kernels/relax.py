@@ -19,11 +19,11 @@ multipliers, <c, x> <= b·y + ‖c - Aᵀy‖, and a node is called empty only w
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from tensorplan.optimism.basis import (
+from tensorplan.optimism.kernels.basis import (
     DEPENDENT,
     back_substitute,
     dot,
@@ -33,10 +33,10 @@ from tensorplan.optimism.basis import (
     place,
     push,
     split,
-    sum_of_squares,
 )
-from tensorplan.optimism.compiled import compiled, inlined
-from tensorplan.optimism.state import COUNT, GIVEN_UP, STOP, Desk, Rows
+from tensorplan.optimism.kernels.compiled import inlined, kernel
+from tensorplan.optimism.kernels.state import COUNT, GIVEN_UP, STOP, Desk, Integers, Rows
+from tensorplan.optimism.kernels.vectors import add, copy, fill, partial_dot
 
 VIOLATED = 1e-11
 """A row is violated when it is missed by more than this (distance, in the unit ball)."""
@@ -118,8 +118,8 @@ def find_violated(rows: Rows, desk: Desk, everything: bool, gave: int) -> tuple[
     return name, side, worst if side != 0.0 else 0.0
 
 
-@compiled
-def _listed(names: Any, count: int, name: int) -> bool:
+@kernel
+def _listed(names: Integers, count: int, name: int) -> bool:
     found = False
     for i in range(count):
         found = found or names[i] == name
@@ -132,12 +132,11 @@ def rounding_error(k: int, d: int, size: float) -> float:
     return (2 * k + d + 8) * UNIT * size
 
 
-@compiled
+@kernel
 def prove_empty(rows: Rows, desk: Desk, k: int) -> bool:
     """Whether b·y + ‖Aᵀy‖ < 0 for the multipliers of the first k entries: then no x in the ball satisfies the rows."""
     d = len(desk.x)
-    for h in range(d):
-        desk.z[h] = 0.0
+    fill(desk.z, 0.0, d)
     total, size = 0.0, 0.0
     for i in range(k):
         if desk.y[i] < 0.0 and not desk.equal[i]:
@@ -145,9 +144,8 @@ def prove_empty(rows: Rows, desk: Desk, k: int) -> bool:
         total += desk.y[i] * desk.b[i]
         size += abs(desk.y[i]) * (abs(desk.b[i]) + 1.0)
         fetch(rows, desk, desk.row[i], desk.side[i])
-        for h in range(d):
-            desk.z[h] += desk.y[i] * desk.n[h]
-    return bool(total + np.sqrt(sum_of_squares(desk.z, d)) < -rounding_error(k, d, size))
+        add(desk.z, desk.y[i], desk.n, d)
+    return bool(total + np.sqrt(partial_dot(desk.z, desk.z, 0, d)) < -rounding_error(k, d, size))
 
 
 @inlined
@@ -187,8 +185,7 @@ def enter(rows: Rows, desk: Desk, k: int, name: int, side: float, miss: float) -
     own = 0.0
     while True:
         rest = split(desk, k)
-        for i in range(k):
-            desk.w[i] = desk.u[i]
+        copy(desk.u, desk.w, k)
         back_substitute(desk, k, desk.w)
         step, blocking = longest_step(desk, k)
         free = rest > DEPENDENT and k < d
@@ -200,12 +197,10 @@ def enter(rows: Rows, desk: Desk, k: int, name: int, side: float, miss: float) -
             return STUCK, k
         if full < step:
             step, blocking = full, -1
-        for i in range(k):
-            desk.y[i] -= step * desk.w[i]
+        add(desk.y, -step, desk.w, k)
         own += step
         if free:
-            for h in range(d):
-                desk.x[h] -= step * desk.z[h]
+            add(desk.x, -step, desk.z, d)
             miss -= step * rest * rest
         if blocking < 0:
             push(desk, k, name, side, b, equal, own, rest)
@@ -214,7 +209,7 @@ def enter(rows: Rows, desk: Desk, k: int, name: int, side: float, miss: float) -
         k -= 1
 
 
-@compiled
+@kernel
 def project(rows: Rows, desk: Desk, k: int, everything: bool) -> tuple[int, int]:
     """Goldfarb and Idnani from the current x, W, y >= 0: (BOUNDED or EMPTY, the number of active rows).
 
@@ -245,8 +240,7 @@ def dual_bound(rows: Rows, desk: Desk, k: int) -> tuple[float, float]:
     The second number is how much rounding up has added.
     """
     d = len(desk.x)
-    for h in range(d):
-        desk.z[h] = rows.c[h]
+    copy(rows.c, desk.z, d)
     total, size = 0.0, 1.0
     for i in range(k):
         if desk.y[i] < 0.0 and not desk.equal[i]:
@@ -254,10 +248,9 @@ def dual_bound(rows: Rows, desk: Desk, k: int) -> tuple[float, float]:
         total += desk.y[i] * desk.b[i]
         size += abs(desk.y[i]) * (abs(desk.b[i]) + 1.0)
         fetch(rows, desk, desk.row[i], desk.side[i])
-        for h in range(d):
-            desk.z[h] -= desk.y[i] * desk.n[h]
+        add(desk.z, -desk.y[i], desk.n, d)
     rounding = rounding_error(k, d, size)
-    return float(total + np.sqrt(sum_of_squares(desk.z, d)) + rounding), float(rounding)
+    return float(total + np.sqrt(partial_dot(desk.z, desk.z, 0, d)) + rounding), float(rounding)
 
 
 @inlined
@@ -283,8 +276,7 @@ def touch(rows: Rows, desk: Desk, k: int, rest: float, everything: bool) -> tupl
 @inlined
 def next_event(desk: Desk, k: int, t: float) -> float:
     """The t at which the next multiplier vanishes while x stays where it is; their slopes are left in w."""
-    for i in range(k):
-        desk.w[i] = desk.cq[i]
+    copy(desk.cq, desk.w, k)
     back_substitute(desk, k, desk.w)
     event = np.inf
     for i in range(k):
@@ -303,7 +295,7 @@ def between(goal: float, low: float, high: float) -> float:
     return 2.0 * max(low, LEAST_T) if high == np.inf else 0.5 * (low + high)
 
 
-@compiled
+@kernel
 def relax(rows: Rows, desk: Desk, k: int, t: float, everything: bool) -> Relaxed:
     """Solve the node on the desk from k active rows and a guess of t.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorplan.optimism.basis import dot, drop_negative
-from tensorplan.optimism.compiled import compiled, inlined
-from tensorplan.optimism.relax import EMPTY, Relaxed, project, relax
-from tensorplan.optimism.state import COUNT, REPAIRS, SOLVED, Desk, Disjunctions, Rows, SearchState
-from tensorplan.optimism.tree import carry, narrow, widen
+from tensorplan.optimism.kernels.basis import dot, drop_negative
+from tensorplan.optimism.kernels.compiled import inlined, kernel
+from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, project, relax
+from tensorplan.optimism.kernels.state import COUNT, REPAIRS, SOLVED, Desk, Disjunctions, Rows, SearchState
+from tensorplan.optimism.kernels.tree import carry, narrow, widen
 
 SATISFIED = 1e-9
 """A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball).
@@ -34,7 +34,7 @@ PATIENT, IMPATIENT = 8, 16
 missing by a little."""
 
 
-@compiled
+@kernel
 def violation(rows: Rows, desk: Desk, disjunctions: Disjunctions, i: int) -> float:
     """By how much x misses disjunction i (0 when satisfied, or decided at the node)."""
     tol, alternatives = disjunctions.tol[i], disjunctions.alternatives
@@ -92,7 +92,7 @@ def move_back(state: SearchState, relaxed: Relaxed, excess: float) -> bool:
     return missed == 0
 
 
-@compiled
+@kernel
 def admit(state: SearchState, relaxed: Relaxed, proven: float) -> None:
     """Let x be the best point if it is; one that is ahead of what is proven is moved back.
 
