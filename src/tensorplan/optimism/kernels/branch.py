@@ -9,7 +9,7 @@ from tensorplan.optimism.kernels.compiled import inlined
 from tensorplan.optimism.kernels.points import SATISFIED, violation
 from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, relax
 from tensorplan.optimism.kernels.state import SOLVED, SearchState, Trial
-from tensorplan.optimism.kernels.tree import carry, narrow, widen
+from tensorplan.optimism.kernels.tree import narrow, put_back, widen
 from tensorplan.optimism.kernels.vectors import Vector
 
 NO_SLOT = -1
@@ -151,7 +151,7 @@ def try_children(state: SearchState, slot: int, k: int, t: float) -> None:
             trial.row[slot, child, j], trial.side[slot, child, j] = desk.row[j], desk.side[j]
             trial.y[slot, child, j] = desk.y[j]
         widen(desk, form, before)
-        carry(state.copy, desk, k)
+        put_back(state.keep, desk, k)
 
 
 @inlined

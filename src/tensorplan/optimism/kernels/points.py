@@ -8,7 +8,7 @@ from tensorplan.optimism.kernels.basis import dot, drop_negative
 from tensorplan.optimism.kernels.compiled import inlined, kernel
 from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, project, relax
 from tensorplan.optimism.kernels.state import COUNT, REPAIRS, SOLVED, Desk, Disjunctions, Rows, SearchState
-from tensorplan.optimism.kernels.tree import carry, narrow, widen
+from tensorplan.optimism.kernels.tree import narrow, put_back, widen
 
 SATISFIED = 1e-9
 """A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball).
@@ -159,4 +159,4 @@ def repair(state: SearchState, relaxed: Relaxed, proven: float) -> None:
     while used > 0:
         used -= 1
         widen(desk, undo.form[used], (undo.low[used], undo.high[used]))
-    carry(state.copy, desk, active)
+    put_back(state.keep, desk, active)

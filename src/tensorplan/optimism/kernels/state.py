@@ -116,6 +116,17 @@ class Desk(NamedTuple):
     """
 
 
+class Keep(NamedTuple):
+    """A copy of what the desk holds of a node while its children are tried."""
+
+    q: Floats
+    r: Floats
+    vectors: Floats
+    """side, b, y, cq, xq, x, pc, x0, one per line, (8, d + 1)."""
+    names: Integers
+    """row and equal, one per line, (2, d + 1)."""
+
+
 class Trial(NamedTuple):
     """The branchings that are tried, one per slot, and what their children would be, (slots, max(A, 2), ..)."""
 
@@ -186,8 +197,7 @@ class SearchState(NamedTuple):
     rows: Rows
     disjunctions: Disjunctions
     desk: Desk
-    copy: Desk
-    """Of the node on the desk, while its children are tried: active rows and what belongs to them."""
+    keep: Keep
     trial: Trial
     repair: Repair
     tree: SearchTree
@@ -221,6 +231,11 @@ def make_desk(d: int, forms: int, rows: int) -> Desk:
         hot=np.zeros(rows + 1, dtype=np.int64),
         is_hot=np.zeros(rows + 1, dtype=np.bool_),
     )
+
+
+def make_keep(d: int) -> Keep:
+    """Memory for the copy of a node in dimension d."""
+    return Keep(np.zeros((d, d)), np.zeros((d, d)), np.zeros((8, d + 1)), np.zeros((2, d + 1), dtype=np.int64))
 
 
 def make_trial(slots: int, alternatives: int, d: int) -> Trial:

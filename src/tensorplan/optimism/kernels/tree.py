@@ -6,7 +6,7 @@ import numpy as np
 
 from tensorplan.optimism.kernels.basis import DEPENDENT, clear, fetch, push, split
 from tensorplan.optimism.kernels.compiled import inlined, kernel
-from tensorplan.optimism.kernels.state import COUNT, HEAP, NODES, Desk, Rows, SearchTree
+from tensorplan.optimism.kernels.state import COUNT, HEAP, NODES, Desk, Keep, Rows, SearchTree
 from tensorplan.optimism.kernels.vectors import copy
 
 OPEN, INNER, CLOSED, VOID = 0, 1, 2, 3
@@ -119,18 +119,36 @@ def store(desk: Desk, tree: SearchTree, node: int, k: int, bound: float, t: floa
 
 
 @kernel
-def carry(source: Desk, target: Desk, k: int) -> None:
-    """Copy k active rows and what belongs to them, from the desk to a copy of it or back."""
-    d = len(source.x)
+def put_by(desk: Desk, keep: Keep, k: int) -> None:
+    """Copy the k active rows on the desk, and what belongs to them."""
+    d = len(desk.x)
     for i in range(k):
-        target.row[i], target.equal[i] = source.row[i], source.equal[i]
-        copy(source.q[i], target.q[i], d)
-        copy(source.r[i], target.r[i], d)
-    copy(source.side, target.side, k)
-    copy(source.b, target.b, k)
-    copy(source.y, target.y, k)
-    copy(source.cq, target.cq, k)
-    copy(source.xq, target.xq, k)
-    copy(source.x, target.x, d)
-    copy(source.pc, target.pc, d)
-    copy(source.x0, target.x0, d)
+        keep.names[0, i], keep.names[1, i] = desk.row[i], desk.equal[i]
+        copy(desk.q[i], keep.q[i], d)
+        copy(desk.r[i], keep.r[i], d)
+    copy(desk.side, keep.vectors[0], k)
+    copy(desk.b, keep.vectors[1], k)
+    copy(desk.y, keep.vectors[2], k)
+    copy(desk.cq, keep.vectors[3], k)
+    copy(desk.xq, keep.vectors[4], k)
+    copy(desk.x, keep.vectors[5], d)
+    copy(desk.pc, keep.vectors[6], d)
+    copy(desk.x0, keep.vectors[7], d)
+
+
+@kernel
+def put_back(keep: Keep, desk: Desk, k: int) -> None:
+    """Undo what was done on the desk since ``put_by``."""
+    d = len(desk.x)
+    for i in range(k):
+        desk.row[i], desk.equal[i] = keep.names[0, i], keep.names[1, i] != 0
+        copy(keep.q[i], desk.q[i], d)
+        copy(keep.r[i], desk.r[i], d)
+    copy(keep.vectors[0], desk.side, k)
+    copy(keep.vectors[1], desk.b, k)
+    copy(keep.vectors[2], desk.y, k)
+    copy(keep.vectors[3], desk.cq, k)
+    copy(keep.vectors[4], desk.xq, k)
+    copy(keep.vectors[5], desk.x, d)
+    copy(keep.vectors[6], desk.pc, d)
+    copy(keep.vectors[7], desk.x0, d)
