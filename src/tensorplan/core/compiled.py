@@ -21,7 +21,6 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 KEPT = 12

@@ -108,13 +108,13 @@ def _announcement(folder: CodeFolder) -> str:
 
 def _unit_cost(state: SearchState) -> float:
     """Units of one node problem of this size."""
-    d, rows = len(state.desk.x), len(state.rows.hi) + len(state.rows.scale)
+    d, rows = len(state.best.x), len(state.rows.hi) + len(state.rows.scale)
     return PER_NODE + d + rows / ROWS_PER_UNIT
 
 
 def _first_node(state: SearchState) -> float:
     """Units of a node problem whose rows are not known from another one: each row that enters is looked for."""
-    return len(state.desk.x) * _unit_cost(state)
+    return len(state.best.x) * _unit_cost(state)
 
 
 ENGINE = Engine()

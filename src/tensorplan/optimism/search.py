@@ -20,10 +20,7 @@ from numpy.typing import ArrayLike
 from tensorplan.core.errors import ProgramError
 from tensorplan.optimism.engine import ENGINE
 from tensorplan.optimism.kernels.points import AHEAD, SATISFIED
-from tensorplan.optimism.program import Program, Solution
-from tensorplan.optimism.prove import bound_tree
 from tensorplan.optimism.kernels.relax import VIOLATED
-from tensorplan.optimism.scale import TINY, scale
 from tensorplan.optimism.kernels.state import (
     COUNT,
     DIVE,
@@ -37,14 +34,17 @@ from tensorplan.optimism.kernels.state import (
     Disjunctions,
     Flags,
     SearchState,
+    make_basis,
     make_desk,
-    make_keep,
     make_repair,
     make_tree,
     make_trial,
 )
 from tensorplan.optimism.kernels.step import DONE, FULL, GOING, STOPPED
 from tensorplan.optimism.kernels.tree import CLOSED, OPEN, fill_heap
+from tensorplan.optimism.program import Program, Solution
+from tensorplan.optimism.prove import bound_tree
+from tensorplan.optimism.scale import TINY, scale
 
 Work = Callable[[int], int]
 """Work on a search, given the number of steps."""
@@ -171,7 +171,7 @@ class Search:
             rows=self._scaled.rows,
             disjunctions=Disjunctions(program.tol, program.product, alternatives),
             desk=self._warm(make_desk(d, len(program.forms) * alternatives, len(program.rows))),
-            keep=make_keep(d),
+            kept=make_basis(d),
             trial=make_trial(self.candidates, alternatives, d),
             repair=make_repair(len(program.forms) if program.product else 0),
             tree=self._tree,

@@ -10,7 +10,26 @@ from __future__ import annotations
 import numpy as np
 
 from tensorplan.optimism.kernels.compiled import inlined, kernel
-from tensorplan.optimism.kernels.state import Desk, Rows
+from tensorplan.optimism.kernels.state import (
+    CQ,
+    EQUAL,
+    HI,
+    LO,
+    PC,
+    ROW,
+    SIDE,
+    X0,
+    XQ,
+    B,
+    Basis,
+    Desk,
+    N,
+    Rows,
+    U,
+    X,
+    Y,
+    Z,
+)
 from tensorplan.optimism.kernels.vectors import Vector, add, copy, divide, fill, multiply, partial_dot, rotate
 
 DEPENDENT = 1e-9
@@ -25,41 +44,42 @@ NEGATIVE = 1e-13
 
 @kernel
 def dot(a: Vector, b: Vector) -> float:
-    """<a, b> of two vectors of b's length or longer."""
-    return partial_dot(a, b, 0, len(b))
+    """<a, b> of two vectors of a's length or longer."""
+    return partial_dot(a, b, 0, len(a))
 
 
 @inlined
 def clear(rows: Rows, desk: Desk) -> None:
     """No active rows: x0 = 0 and P c = c."""
-    d = len(desk.x)
-    copy(rows.c, desk.pc, d)
-    fill(desk.x0, 0.0, d)
+    basis = desk.basis
+    d = len(basis.q)
+    copy(rows.c, basis.v[PC], d)
+    fill(basis.v[X0], 0.0, d)
 
 
 @kernel
-def push(desk: Desk, k: int, row: int, side: float, b: float, equal: bool, y: float, norm: float) -> None:
+def push(basis: Basis, k: int, row: int, side: float, b: float, equal: bool, y: float, norm: float) -> None:
     """Make the row in n the k-th active one; u holds its coordinates in the basis, z / norm the new direction."""
-    d = len(desk.x)
+    d = len(basis.q)
     for i in range(k):
-        desk.r[i, k] = desk.u[i]
-    desk.r[k, k] = norm
-    divide(desk.z, norm, desk.q[k], d)
-    desk.cq[k] = dot(desk.q[k], desk.pc)
-    desk.xq[k] = (b - partial_dot(desk.u, desk.xq, 0, k)) / norm
-    add(desk.pc, -desk.cq[k], desk.q[k], d)
-    add(desk.x0, desk.xq[k], desk.q[k], d)
-    desk.row[k], desk.side[k], desk.b[k], desk.equal[k], desk.y[k] = row, side, b, equal, y
+        basis.r[i, k] = basis.v[U, i]
+    basis.r[k, k] = norm
+    divide(basis.v[Z], norm, basis.q[k], d)
+    basis.v[CQ, k] = dot(basis.q[k], basis.v[PC])
+    basis.v[XQ, k] = (b - partial_dot(basis.v[U], basis.v[XQ], 0, k)) / norm
+    add(basis.v[PC], -basis.v[CQ, k], basis.q[k], d)
+    add(basis.v[X0], basis.v[XQ, k], basis.q[k], d)
+    basis.names[ROW, k], basis.v[SIDE, k], basis.v[B, k], basis.names[EQUAL, k], basis.v[Y, k] = row, side, b, equal, y
 
 
 @kernel
-def drop(desk: Desk, k: int, j: int) -> None:
+def drop(basis: Basis, k: int, j: int) -> None:
     """Take the j-th of k active rows out, and rotate the triangle back into shape."""
-    q, r = desk.q, desk.r
-    d = len(desk.x)
+    q, r, v, names = basis.q, basis.r, basis.v, basis.names
+    d = len(basis.q)
     for i in range(j, k - 1):
-        desk.row[i], desk.side[i], desk.b[i] = desk.row[i + 1], desk.side[i + 1], desk.b[i + 1]
-        desk.equal[i], desk.y[i] = desk.equal[i + 1], desk.y[i + 1]
+        names[ROW, i], names[EQUAL, i] = names[ROW, i + 1], names[EQUAL, i + 1]
+        v[SIDE, i], v[B, i], v[Y, i] = v[SIDE, i + 1], v[B, i + 1], v[Y, i + 1]
         for h in range(i + 2):
             r[h, i] = r[h, i + 1]
         rho = np.sqrt(r[i, i] * r[i, i] + r[i + 1, i] * r[i + 1, i])  # unit vectors: nothing over- or underflows
@@ -68,74 +88,76 @@ def drop(desk: Desk, k: int, j: int) -> None:
         r[i + 1, i] = 0.0
         rotate(r[i], r[i + 1], cos, sin, i + 2, k)
         rotate(q[i], q[i + 1], cos, sin, 0, d)
-        top, low = desk.cq[i], desk.cq[i + 1]
-        desk.cq[i], desk.cq[i + 1] = cos * top + sin * low, cos * low - sin * top
-        top, low = desk.xq[i], desk.xq[i + 1]
-        desk.xq[i], desk.xq[i + 1] = cos * top + sin * low, cos * low - sin * top
-    add(desk.pc, desk.cq[k - 1], q[k - 1], d)
-    add(desk.x0, -desk.xq[k - 1], q[k - 1], d)
+        top, low = v[CQ, i], v[CQ, i + 1]
+        v[CQ, i], v[CQ, i + 1] = cos * top + sin * low, cos * low - sin * top
+        top, low = v[XQ, i], v[XQ, i + 1]
+        v[XQ, i], v[XQ, i + 1] = cos * top + sin * low, cos * low - sin * top
+    add(v[PC], v[CQ, k - 1], q[k - 1], d)
+    add(v[X0], -v[XQ, k - 1], q[k - 1], d)
 
 
 @kernel
-def split(desk: Desk, k: int) -> float:
+def split(basis: Basis, k: int) -> float:
     """Split n into its part in the span (coordinates u) and the rest (z); returns the length of the rest."""
-    d = len(desk.x)
-    copy(desk.n, desk.z, d)
+    d = len(basis.q)
+    copy(basis.v[N], basis.v[Z], d)
     for i in range(k):
-        desk.u[i] = 0.0
+        basis.v[U, i] = 0.0
     rest = 1.0
     for _ in range(2):
         for i in range(k):
-            s = partial_dot(desk.q[i], desk.z, 0, d)
-            desk.u[i] += s
-            add(desk.z, -s, desk.q[i], d)
-        rest = np.sqrt(partial_dot(desk.z, desk.z, 0, d))
+            s = partial_dot(basis.q[i], basis.v[Z], 0, d)
+            basis.v[U, i] += s
+            add(basis.v[Z], -s, basis.q[i], d)
+        rest = np.sqrt(partial_dot(basis.v[Z], basis.v[Z], 0, d))
         if rest > CANCELLED:
             break
     return rest
 
 
 @kernel
-def back_substitute(desk: Desk, k: int, v: Vector) -> None:
+def back_substitute(basis: Basis, k: int, v: Vector) -> None:
     """v <- R^{-1} v."""
     for i in range(k - 1, -1, -1):
-        v[i] = (v[i] - partial_dot(desk.r[i], v, i + 1, k)) / desk.r[i, i]
+        v[i] = (v[i] - partial_dot(basis.r[i], v, i + 1, k)) / basis.r[i, i]
 
 
 @kernel
-def place(desk: Desk, k: int, t: float) -> tuple[float, float]:
+def place(basis: Basis, k: int, t: float) -> tuple[float, float]:
     """x(t) and y(t) for the active rows as they are; returns ‖x0‖² and ‖P c‖."""
-    d = len(desk.x)
-    copy(desk.x0, desk.x, d)
-    add(desk.x, t, desk.pc, d)
+    d = len(basis.q)
+    copy(basis.v[X0], basis.v[X], d)
+    add(basis.v[X], t, basis.v[PC], d)
     for i in range(k):
-        desk.y[i] = t * desk.cq[i] - desk.xq[i]
-    back_substitute(desk, k, desk.y)
-    return dot(desk.x0, desk.x0), np.sqrt(dot(desk.pc, desk.pc))
+        basis.v[Y, i] = t * basis.v[CQ, i] - basis.v[XQ, i]
+    back_substitute(basis, k, basis.v[Y])
+    square = partial_dot(basis.v[X0], basis.v[X0], 0, d)
+    return square, np.sqrt(partial_dot(basis.v[PC], basis.v[PC], 0, d))
 
 
 @kernel
 def fetch(rows: Rows, desk: Desk, name: int, side: float) -> tuple[float, bool]:
     """Put side * row into n; returns side * rhs and whether the row is an equality."""
-    d = len(desk.x)
+    basis = desk.basis
+    d = len(basis.q)
     if name >= 0:
-        copy(rows.a[name], desk.n, d)
+        copy(rows.a[name], basis.v[N], d)
         return rows.hi[name], False
     f = -1 - name
-    multiply(rows.f[f], side, desk.n, d)
-    return desk.hi[f] if side > 0 else -desk.lo[f], desk.lo[f] == desk.hi[f]
+    multiply(rows.f[f], side, basis.v[N], d)
+    return desk.ranges[HI, f] if side > 0 else -desk.ranges[LO, f], desk.ranges[LO, f] == desk.ranges[HI, f]
 
 
 @kernel
-def drop_negative(desk: Desk, k: int, t: float) -> int:
+def drop_negative(basis: Basis, k: int, t: float) -> int:
     """Take rows out until every multiplier at t is >= 0; returns how many are left, x and y placed."""
     while True:
-        place(desk, k, t)
+        place(basis, k, t)
         low, j = -NEGATIVE, -1
         for i in range(k):
-            if desk.y[i] < low and not desk.equal[i]:
-                low, j = desk.y[i], i
+            if basis.v[Y, i] < low and not basis.names[EQUAL, i]:
+                low, j = basis.v[Y, i], i
         if j < 0:
             return k
-        drop(desk, k, j)
+        drop(basis, k, j)
         k -= 1

@@ -8,8 +8,8 @@ from tensorplan.optimism.kernels.basis import dot
 from tensorplan.optimism.kernels.compiled import inlined
 from tensorplan.optimism.kernels.points import SATISFIED, violation
 from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, relax
-from tensorplan.optimism.kernels.state import SOLVED, SearchState, Trial
-from tensorplan.optimism.kernels.tree import narrow, put_back, widen
+from tensorplan.optimism.kernels.state import HI, LO, ROW, SIDE, SOLVED, SearchState, Trial, X, Y
+from tensorplan.optimism.kernels.tree import carry, narrow, widen
 from tensorplan.optimism.kernels.vectors import Vector
 
 NO_SLOT = -1
@@ -109,9 +109,9 @@ def plan_product(state: SearchState, slot: int, first: int, tol: float) -> None:
     total = 1.0
     for a in range(alternatives):
         f = first + a
-        values[a] = (dot(rows.f[f], desk.x) - rows.centre[f]) * rows.scale[f]
-        low = (desk.lo[f] - rows.centre[f]) * rows.scale[f]
-        high = (desk.hi[f] - rows.centre[f]) * rows.scale[f]
+        values[a] = (dot(rows.f[f], desk.basis.v[X]) - rows.centre[f]) * rows.scale[f]
+        low = (desk.ranges[LO, f] - rows.centre[f]) * rows.scale[f]
+        high = (desk.ranges[HI, f] - rows.centre[f]) * rows.scale[f]
         least[a] = max(0.0, low, -high) if rows.moves[f] else abs(values[a])
         total *= abs(values[a])
     if plan_cut(state, slot, first, tol, values, least):
@@ -140,6 +140,7 @@ def plan(state: SearchState, slot: int) -> None:
 def try_children(state: SearchState, slot: int, k: int, t: float) -> None:
     """Solve the children in a slot; the desk holds the parent, with k active rows, before and after."""
     rows, desk, trial = state.rows, state.desk, state.trial
+    basis = desk.basis
     for child in range(trial.children[slot]):
         form = trial.form[slot, child]
         before = narrow(rows, desk, form, trial.low[slot, child], trial.high[slot, child])
@@ -148,10 +149,10 @@ def try_children(state: SearchState, slot: int, k: int, t: float) -> None:
         trial.kind[slot, child], trial.bound[slot, child], trial.t[slot, child] = found.kind, found.bound, found.t
         trial.active[slot, child] = found.active
         for j in range(found.active):
-            trial.row[slot, child, j], trial.side[slot, child, j] = desk.row[j], desk.side[j]
-            trial.y[slot, child, j] = desk.y[j]
+            trial.row[slot, child, j], trial.side[slot, child, j] = basis.names[ROW, j], basis.v[SIDE, j]
+            trial.y[slot, child, j] = basis.v[Y, j]
         widen(desk, form, before)
-        put_back(state.keep, desk, k)
+        carry(state.kept, basis, k)
 
 
 @inlined

@@ -60,10 +60,10 @@ class Compilation:
 
         functions = {**_KERNELS, **{name: f for name, f in vars(loops).items() if isinstance(f, FunctionType)}}
         worlds: dict[str, dict[str, Any]] = {}
-        self._twins = {
-            name: _twin(function, worlds.setdefault(function.__module__, dict(function.__globals__)), name == entry.__name__)
-            for name, function in functions.items()
-        }
+        self._twins = {}
+        for name, function in functions.items():
+            world = worlds.setdefault(function.__module__, dict(function.__globals__))
+            self._twins[name] = _twin(function, world, function is entry)
         for world in worlds.values():
             world.update((name, self._twins[name]) for name in world.keys() & self._twins.keys())
         self._types = dict(_named_types(arguments))

@@ -28,7 +28,7 @@ from tensorplan.optimism.kernels.state import (
     SearchTree,
     Trial,
 )
-from tensorplan.optimism.kernels.tree import CLOSED, INNER, OPEN, VOID, load, pop_heap, push_heap, put_by, store
+from tensorplan.optimism.kernels.tree import CLOSED, INNER, OPEN, VOID, carry, load, pop_heap, push_heap, store
 
 GOING, DONE, FULL, STOPPED = 0, 1, 2, 3
 """How steps end: there is more to do, the bounds have met, the pool must grow, another thread asked to stop."""
@@ -67,7 +67,7 @@ def work(state: SearchState, gap: float, steps: int) -> int:
         relaxed = record(desk, tree, node, found)
         if prune(tree, node, relaxed, best.value[0] + gap) or postpone(tree, node, relaxed.bound, old):
             continue
-        put_by(desk, state.keep, relaxed.active)
+        carry(desk.basis, state.kept, relaxed.active)
         if state.disjunctions.product and repair_is_due(tree, best):
             repair(state, relaxed, proven)
             if prune(tree, node, relaxed, best.value[0] + gap):

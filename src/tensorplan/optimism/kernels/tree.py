@@ -6,7 +6,22 @@ import numpy as np
 
 from tensorplan.optimism.kernels.basis import DEPENDENT, clear, fetch, push, split
 from tensorplan.optimism.kernels.compiled import inlined, kernel
-from tensorplan.optimism.kernels.state import COUNT, HEAP, NODES, Desk, Keep, Rows, SearchTree
+from tensorplan.optimism.kernels.state import (
+    CARRIED,
+    COUNT,
+    EQUAL,
+    HEAP,
+    HI,
+    LO,
+    NODES,
+    ROW,
+    SIDE,
+    Basis,
+    Desk,
+    Rows,
+    SearchTree,
+    Y,
+)
 from tensorplan.optimism.kernels.vectors import copy
 
 OPEN, INNER, CLOSED, VOID = 0, 1, 2, 3
@@ -61,12 +76,12 @@ def pop_heap(tree: SearchTree) -> int:
 @kernel
 def narrow(rows: Rows, desk: Desk, form: int, low: float, high: float) -> tuple[float, float]:
     """Narrow the range of a form at the node on the desk; returns the range that it had, scaled."""
-    before = desk.lo[form], desk.hi[form]
+    before = desk.ranges[LO, form], desk.ranges[HI, form]
     if before[0] == -np.inf and before[1] == np.inf:
         desk.path[desk.path[COUNT]] = form
         desk.path[COUNT] += 1
-    desk.lo[form] = max(before[0], low / rows.scale[form] + rows.centre[form])
-    desk.hi[form] = min(before[1], high / rows.scale[form] + rows.centre[form])
+    desk.ranges[LO, form] = max(before[0], low / rows.scale[form] + rows.centre[form])
+    desk.ranges[HI, form] = min(before[1], high / rows.scale[form] + rows.centre[form])
     return before
 
 
@@ -75,21 +90,21 @@ def widen(desk: Desk, form: int, before: tuple[float, float]) -> None:
     """Undo the last ``narrow``."""
     if before[0] == -np.inf and before[1] == np.inf:
         desk.path[COUNT] -= 1
-    desk.lo[form], desk.hi[form] = before
+    desk.ranges[LO, form], desk.ranges[HI, form] = before
 
 
 @inlined
 def load(rows: Rows, desk: Desk, tree: SearchTree, node: int) -> int:
     """Put a node's ranges and active rows on the desk; returns the number of active rows."""
     for p in range(desk.path[COUNT]):
-        desk.lo[desk.path[p]] = -np.inf
-        desk.hi[desk.path[p]] = np.inf
+        desk.ranges[LO, desk.path[p]] = -np.inf
+        desk.ranges[HI, desk.path[p]] = np.inf
     desk.path[COUNT] = 0
     walk = node
     while walk > 0:
         narrow(rows, desk, tree.form[walk], tree.low[walk], tree.high[walk])
         walk = tree.parent[walk]
-    k, d = 0, len(desk.x)
+    k, d = 0, len(desk.basis.q)
     clear(rows, desk)
     for i in range(tree.active[node]):
         if k == d:
@@ -102,53 +117,35 @@ def load(rows: Rows, desk: Desk, tree: SearchTree, node: int) -> int:
 @inlined
 def _activate(rows: Rows, desk: Desk, k: int, name: int, side: float) -> int:
     """Make a row active when it is independent of those that are; returns how many are."""
+    basis = desk.basis
     b, equal = fetch(rows, desk, name, side)
-    rest = split(desk, k)
+    rest = split(basis, k)
     if rest <= DEPENDENT:
         return k
-    push(desk, k, name, side, b, equal, 0.0, rest)
+    push(basis, k, name, side, b, equal, 0.0, rest)
     return k + 1
 
 
 @inlined
 def store(desk: Desk, tree: SearchTree, node: int, k: int, bound: float, t: float) -> None:
     """Keep active rows, multipliers, bound and t of the node on the desk."""
+    basis = desk.basis
     tree.bound[node], tree.t[node], tree.active[node] = bound, t, k
     for i in range(k):
-        tree.row[node, i], tree.side[node, i], tree.y[node, i] = desk.row[i], desk.side[i], desk.y[i]
+        tree.row[node, i], tree.side[node, i], tree.y[node, i] = (
+            basis.names[ROW, i],
+            basis.v[SIDE, i],
+            basis.v[Y, i],
+        )
 
 
 @kernel
-def put_by(desk: Desk, keep: Keep, k: int) -> None:
-    """Copy the k active rows on the desk, and what belongs to them."""
-    d = len(desk.x)
+def carry(source: Basis, target: Basis, k: int) -> None:
+    """Copy k active rows and what belongs to them."""
+    d = len(source.q)
     for i in range(k):
-        keep.names[0, i], keep.names[1, i] = desk.row[i], desk.equal[i]
-        copy(desk.q[i], keep.q[i], d)
-        copy(desk.r[i], keep.r[i], d)
-    copy(desk.side, keep.vectors[0], k)
-    copy(desk.b, keep.vectors[1], k)
-    copy(desk.y, keep.vectors[2], k)
-    copy(desk.cq, keep.vectors[3], k)
-    copy(desk.xq, keep.vectors[4], k)
-    copy(desk.x, keep.vectors[5], d)
-    copy(desk.pc, keep.vectors[6], d)
-    copy(desk.x0, keep.vectors[7], d)
-
-
-@kernel
-def put_back(keep: Keep, desk: Desk, k: int) -> None:
-    """Undo what was done on the desk since ``put_by``."""
-    d = len(desk.x)
-    for i in range(k):
-        desk.row[i], desk.equal[i] = keep.names[0, i], keep.names[1, i] != 0
-        copy(keep.q[i], desk.q[i], d)
-        copy(keep.r[i], desk.r[i], d)
-    copy(keep.vectors[0], desk.side, k)
-    copy(keep.vectors[1], desk.b, k)
-    copy(keep.vectors[2], desk.y, k)
-    copy(keep.vectors[3], desk.cq, k)
-    copy(keep.vectors[4], desk.xq, k)
-    copy(keep.vectors[5], desk.x, d)
-    copy(keep.vectors[6], desk.pc, d)
-    copy(keep.vectors[7], desk.x0, d)
+        target.names[ROW, i], target.names[EQUAL, i] = source.names[ROW, i], source.names[EQUAL, i]
+        copy(source.q[i], target.q[i], d)
+        copy(source.r[i], target.r[i], d)
+    for line in range(CARRIED):
+        copy(source.v[line], target.v[line], d + 1)

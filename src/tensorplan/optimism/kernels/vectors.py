@@ -1,7 +1,7 @@
-"""The vector operations of the search, in NumPy; :mod:`tensorplan.optimism.kernels.loops` has the same for compiled code.
+"""The vector operations of the search, in NumPy; compiled code has those of :mod:`tensorplan.optimism.kernels.loops`.
 
-Both round in the same way: sums are taken in the order that :func:`partial_dot` says, and nothing is fused.  So a search gives
-the same answer to the last bit whether it runs compiled or not, and on every processor.
+Both round in the same way: sums are taken in the order that :func:`partial_dot` says, and nothing is fused.  So a
+search gives the same answer to the last bit whether it runs compiled or not, and on every processor.
 """
 
 from __future__ import annotations
