@@ -30,7 +30,7 @@ from tensorplan.optimism.kernels.state import (
     Y,
     Z,
 )
-from tensorplan.optimism.kernels.vectors import Vector, add, copy, divide, fill, multiply, partial_dot, rotate
+from tensorplan.optimism.kernels.vectors import Vector, add, copy, divide, dot, fill, multiply, partial_dot, rotate
 
 DEPENDENT = 1e-9
 """A row whose part outside of the span of the active rows is shorter than this counts as dependent on them."""
@@ -40,12 +40,6 @@ CANCELLED = 0.1
 
 NEGATIVE = 1e-13
 """A multiplier is negative when it is below minus this: what is nearer to 0 is rounding."""
-
-
-@kernel
-def dot(a: Vector, b: Vector) -> float:
-    """<a, b> of two vectors of a's length or longer."""
-    return partial_dot(a, b, 0, len(a))
 
 
 @inlined

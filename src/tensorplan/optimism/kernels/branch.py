@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorplan.optimism.kernels.basis import dot
 from tensorplan.optimism.kernels.compiled import inlined
 from tensorplan.optimism.kernels.points import SATISFIED, violation
 from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, relax
 from tensorplan.optimism.kernels.state import HI, LO, ROW, SIDE, SOLVED, SearchState, Trial, X, Y
 from tensorplan.optimism.kernels.tree import carry, narrow, widen
-from tensorplan.optimism.kernels.vectors import Vector
+from tensorplan.optimism.kernels.vectors import Vector, dot
 
 NO_SLOT = -1
 """Instead of the slot of a branching: no disjunction is violated."""

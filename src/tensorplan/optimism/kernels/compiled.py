@@ -93,10 +93,13 @@ class Compilation:
 def _twin(function: FunctionType, world: dict[str, Any], callable_from_python: bool) -> Any:
     import numba
 
+    from tensorplan.optimism.kernels.loops import WITHOUT_CALL
+
     twin = FunctionType(function.__code__, world, function.__name__)
     twin.__annotations__ = function.__annotations__
     inline = "always" if function.__name__ in _INLINED else "never"
-    return numba.njit(inline=inline, no_cpython_wrapper=not callable_from_python, **_OPTIONS)(twin)
+    options = {"inline": inline, "no_cpython_wrapper": not callable_from_python, **_OPTIONS}
+    return numba.njit(forceinline=function.__name__ in WITHOUT_CALL, **options)(twin)
 
 
 def _globals_read(function: FunctionType) -> set[str]:

@@ -11,6 +11,9 @@ from numba.extending import intrinsic
 
 from tensorplan.optimism.kernels.vectors import LANES, Vector
 
+WITHOUT_CALL = ("dot",)
+"""What is a part of the machine code of all that calls it: thousands of rows may be multiplied by a point in a row."""
+
 _INDEX, _REAL = ir.IntType(64), ir.DoubleType()
 
 
@@ -65,6 +68,10 @@ def _dot(typing_context: Any, a: Any, b: Any, start: Any, stop: Any) -> Any:
         return builder.fadd(builder.fadd(low, high), builder.load(rest))
 
     return types.float64(a, b, types.intp, types.intp), generate
+
+
+def dot(a: Vector, b: Vector) -> float:  # noqa: D103
+    return float(_dot(a, b, 0, len(a)))
 
 
 def partial_dot(a: Vector, b: Vector, start: int, stop: int) -> float:  # noqa: D103

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorplan.optimism.kernels.basis import dot, drop_negative
+from tensorplan.optimism.kernels.basis import drop_negative
 from tensorplan.optimism.kernels.compiled import inlined, kernel
 from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, project, relax
 from tensorplan.optimism.kernels.state import (
@@ -21,7 +21,7 @@ from tensorplan.optimism.kernels.state import (
     X,
 )
 from tensorplan.optimism.kernels.tree import carry, narrow, widen
-from tensorplan.optimism.kernels.vectors import partial_dot
+from tensorplan.optimism.kernels.vectors import dot, partial_dot
 
 SATISFIED = 1e-9
 """A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball).

@@ -26,7 +26,6 @@ import numpy as np
 from tensorplan.optimism.kernels.basis import (
     DEPENDENT,
     back_substitute,
-    dot,
     drop,
     drop_negative,
     fetch,
@@ -56,7 +55,7 @@ from tensorplan.optimism.kernels.state import (
     Y,
     Z,
 )
-from tensorplan.optimism.kernels.vectors import add, copy, fill, partial_dot
+from tensorplan.optimism.kernels.vectors import add, copy, dot, fill, partial_dot
 
 VIOLATED = 1e-11
 """A row is violated when it is missed by more than this (distance, in the unit ball)."""

@@ -15,6 +15,11 @@ LANES = 8
 """Partial sums of a dot product: two registers of four numbers, so that the processor need not wait for a sum."""
 
 
+def dot(a: Vector, b: Vector) -> float:
+    """<a, b> of two vectors of a's length or longer; in the order of :func:`partial_dot`."""
+    return partial_dot(a, b, 0, len(a))
+
+
 def partial_dot(a: Vector, b: Vector, start: int, stop: int) -> float:
     """Σ a_i b_i, i = start, .., stop - 1.
 
