@@ -68,13 +68,14 @@ class Engine:
     def compile(self, state: SearchState) -> None:
         """Make machine code ready, unless another process is compiling it: its code can soon be loaded."""
         with self.folder.claimed() as ours:
-            if ours and self._load(state) is None and not _turned_off():
+            self.code = self._load(state)
+            if self.code is None and ours and not _turned_off():
                 print(_announcement(self.folder), file=sys.stderr, flush=True)
                 made = Compilation(work, state, 0.0, 1)  # a fresh one: Ctrl-C may have left another half compiled
                 self.folder.keep(made.entry)
                 made.compile_all()
                 self.folder.prune()
-                self._compilation, self.code = made, made.entry
+                self.code = made.entry
 
     @cached_property
     def folder(self) -> CodeFolder:

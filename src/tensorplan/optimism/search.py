@@ -348,6 +348,14 @@ def solve(
         return search.solve(gap, 0.0, None, certificate)
 
 
+def compile_now() -> None:
+    """Load the machine code of the search, or compile it, without waiting until that pays.
+
+    For measurements, and for who starts many processes; answers do not depend on it.
+    """
+    ENGINE.compile(Search(Program([1.0], 1.0))._start())
+
+
 def _check_limits(gap: float, time_limit: float | None, node_limit: int | None) -> None:
     if not 0 <= gap < np.inf:
         raise ProgramError(f"gap must be a finite number >= 0, got {gap!r}")

@@ -8,11 +8,11 @@ signature, which its annotations say, and only the outermost one can be called f
 from __future__ import annotations
 
 import dis
-import hashlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
+
+from tensorplan.optimism.kernels import vectors
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,12 +44,6 @@ def inlined(function: F) -> F:
     return kernel(function)
 
 
-def source_stamp() -> str:
-    """A hash of all files that machine code depends on."""
-    folder = Path(__file__).parent
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()
-
-
 class Compilation:
     """A kernel to be compiled for arguments such as these; as the argument of a kernel, a NamedTuple is known by it."""
 
@@ -58,7 +52,8 @@ class Compilation:
 
         from tensorplan.optimism.kernels import loops
 
-        functions = {**_KERNELS, **{name: f for name, f in vars(loops).items() if isinstance(f, FunctionType)}}
+        operations = [name for name, value in vars(vectors).items() if isinstance(value, FunctionType)]
+        functions = {**_KERNELS, **{name: getattr(loops, name) for name in operations}}
         worlds: dict[str, dict[str, Any]] = {}
         self._twins = {}
         for name, function in functions.items():
