@@ -146,7 +146,7 @@ def _disk_cache(function: Any, folder: CodeFolder) -> Any:
     """Numba's cache of a function, in our folder."""
     from numba.core import caching
 
-    class Locator(caching._CacheLocator):  # type: ignore[misc, name-defined]
+    class Locator(caching._CacheLocator):  # type: ignore[misc]
         def get_cache_path(self) -> str:
             return str(folder.path)
 
@@ -192,8 +192,9 @@ class _Compiled:
                 world[name] = world[name].dispatcher
         twin = FunctionType(self.function.__code__, world, self.function.__name__)
         found = numba.njit(twin)
-        if not numba.config.DISABLE_JIT:
-            CodeFolder([Path(__file__), Path(self.function.__code__.co_filename)]).keep(found)
+        if isinstance(found, FunctionType):  # the user turned the compiler off
+            return found
+        CodeFolder([Path(__file__), Path(self.function.__code__.co_filename)]).keep(found)
         return found
 
 

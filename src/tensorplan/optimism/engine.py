@@ -29,8 +29,9 @@ LOADING_PAYS = 40_000
 COMPILING_PAYS = 400_000
 """Units of work from which on machine code is compiled: a fifth of what compiling takes."""
 
-PER_NODE, ROWS_PER_UNIT = 20, 16
-"""Units of a node problem in dimension 0 without rows, and rows that are looked at in one: measured."""
+PER_NODE, ROWS_PER_UNIT, ROWS_PER_SCAN = 20, 16, 4
+"""Units of a node problem in dimension 0; rows that add one unit to a node, which looks at few of them, and rows that
+are looked at in one: measured."""
 
 SECONDS = 20
 """What compiling takes, about, for who must wait for it."""
@@ -114,8 +115,9 @@ def _unit_cost(state: SearchState) -> float:
 
 
 def _first_node(state: SearchState) -> float:
-    """Units of a node problem whose rows are not known from another one: each row that enters is looked for."""
-    return len(state.best.x) * _unit_cost(state)
+    """Units of a node problem whose active rows are not known from another one: d of them enter one after another."""
+    d, rows = len(state.best.x), len(state.rows.hi) + len(state.rows.scale)
+    return d * (PER_NODE + d + rows / ROWS_PER_SCAN)
 
 
 ENGINE = Engine()
