@@ -12,8 +12,8 @@ import pytest
 from test_search import hard_program
 from waiting import wait_for
 
-from tensorplan.optimism import Program, Search, engine, search, solve, verify
-from tensorplan.optimism.engine import Engine
+from tensorplan.optimism import Program, Search, execution, search, solve, verify
+from tensorplan.optimism.execution import Execution
 from tensorplan.optimism.kernels.step import STOPPED
 from tensorplan.optimism.search import _attended, compile_now
 
@@ -39,15 +39,15 @@ PROGRAMS = {
 
 
 @pytest.fixture(autouse=True, params=[True, False], ids=["compiled", "interpreted"])
-def _engine(request, monkeypatch):
+def _execution(request, monkeypatch):
     if request.param:
         compile_now()
     else:
         if "one long step" in request.node.name:
             pytest.skip("a program of that size is compiled at once")
-        monkeypatch.setattr(search, "ENGINE", Engine())
-        monkeypatch.setattr(engine, "LOADING_PAYS", math.inf)
-        monkeypatch.setattr(engine, "COMPILING_PAYS", math.inf)
+        monkeypatch.setattr(search, "EXECUTION", Execution())
+        monkeypatch.setattr(execution, "LOADING_PAYS", math.inf)
+        monkeypatch.setattr(execution, "COMPILING_PAYS", math.inf)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorplan.core.errors import ProgramError
-from tensorplan.optimism.engine import ENGINE
+from tensorplan.optimism.execution import EXECUTION
 from tensorplan.optimism.kernels.points import AHEAD, SATISFIED
 from tensorplan.optimism.kernels.relax import VIOLATED
 from tensorplan.optimism.kernels.state import (
@@ -139,7 +139,7 @@ class Search:
         """The best θ and the least upper bound that can be had within the limits.
 
         The time limit is kept to within a few hundredths of a second, but for the certificate, which is written after,
-        and for compiling, which is done once and announced on stderr; see :mod:`tensorplan.optimism.engine`.
+        and for compiling, which is done once and announced on stderr; see :mod:`tensorplan.optimism.execution`.
         """
         began = time.perf_counter()
         _check_limits(gap, time_limit, node_limit)
@@ -269,7 +269,7 @@ class _Pace:
 
     def walk(self, state: SearchState, gap: float, steps: int) -> int:
         """Work that many steps, in as many calls as it takes, or until the deadline."""
-        call = partial(ENGINE.work, state, gap)
+        call = partial(EXECUTION.work, state, gap)
         while True:
             some, outcome = self._call(call, steps, state) if self._compiled(state) else self._interpret(call, state)
             steps -= some
@@ -279,9 +279,9 @@ class _Pace:
     def _compiled(self, state: SearchState) -> bool:
         """Whether steps are compiled; if that takes time, the deadline is later by as much."""
         if self.is_late():
-            return ENGINE.code is not None
+            return EXECUTION.code is not None
         began = time.perf_counter()
-        compiled = ENGINE.is_compiled(state)
+        compiled = EXECUTION.is_compiled(state)
         self.deadline += time.perf_counter() - began
         return compiled
 
@@ -353,7 +353,7 @@ def compile_now() -> None:
 
     For measurements, and for who starts many processes; answers do not depend on it.
     """
-    ENGINE.compile(Search(Program([1.0], 1.0))._start())
+    EXECUTION.compile(Search(Program([1.0], 1.0))._start())
 
 
 def _check_limits(gap: float, time_limit: float | None, node_limit: int | None) -> None:

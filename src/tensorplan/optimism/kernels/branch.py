@@ -6,8 +6,8 @@ import numpy as np
 
 from tensorplan.optimism.kernels.compiled import inlined
 from tensorplan.optimism.kernels.points import SATISFIED, violation
-from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, relax
-from tensorplan.optimism.kernels.state import HI, LO, ROW, SIDE, SOLVED, SearchState, Trial, X, Y
+from tensorplan.optimism.kernels.relax import EMPTY, relax
+from tensorplan.optimism.kernels.state import HI, LO, ROW, SIDE, SOLVED, Relaxed, SearchState, Trial, X, Y
 from tensorplan.optimism.kernels.tree import carry, narrow, widen
 from tensorplan.optimism.kernels.vectors import Vector, dot
 

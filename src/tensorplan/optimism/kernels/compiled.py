@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from tensorplan.optimism.kernels import vectors
+from tensorplan.optimism.kernels.state import Relaxed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,8 +105,6 @@ def _globals_read(function: FunctionType) -> set[str]:
 def _named_types(arguments: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
     """What the annotations of kernels mean: numbers, vectors, and the classes of the arguments and of their fields."""
     import numba
-
-    from tensorplan.optimism.kernels.relax import Relaxed
 
     yield from {"int": numba.int64, "float": numba.float64, "bool": numba.boolean}.items()
     yield from {"Vector": numba.float64[::1], "Integers": numba.int64[::1]}.items()

@@ -6,7 +6,7 @@ import numpy as np
 
 from tensorplan.optimism.kernels.basis import drop_negative
 from tensorplan.optimism.kernels.compiled import inlined, kernel
-from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, project, relax
+from tensorplan.optimism.kernels.relax import EMPTY, project, relax
 from tensorplan.optimism.kernels.state import (
     COUNT,
     HI,
@@ -16,6 +16,7 @@ from tensorplan.optimism.kernels.state import (
     SOLVED,
     Desk,
     Disjunctions,
+    Relaxed,
     Rows,
     SearchState,
     X,

@@ -19,8 +19,6 @@ multipliers, <c, x> <= b·y + ‖c - Aᵀy‖, and a node is called empty only w
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from tensorplan.optimism.kernels.basis import (
@@ -48,6 +46,7 @@ from tensorplan.optimism.kernels.state import (
     Desk,
     Integers,
     N,
+    Relaxed,
     Rows,
     U,
     W,
@@ -89,21 +88,6 @@ UNIT = 2.3e-16
 
 BOUNDED, EMPTY, STUCK = 0, 1, 2
 """A node problem has a maximum, or no point; a row can neither enter nor be proved to contradict the others."""
-
-
-class Relaxed(NamedTuple):
-    """A solved node problem."""
-
-    kind: int
-    """BOUNDED or EMPTY."""
-    active: int
-    """The number of active rows; in an EMPTY one, of rows with a multiplier."""
-    bound: float
-    """What the multipliers prove, rounded up; -inf when EMPTY."""
-    rounding: float
-    """How much of the bound rounding up has added."""
-    t: float
-    """x = x(t)."""
 
 
 @inlined

@@ -111,6 +111,21 @@ class Desk(NamedTuple):
     """Which those are, and whether to stop, (m + 1,)."""
 
 
+class Relaxed(NamedTuple):
+    """A solved node problem."""
+
+    kind: int
+    """BOUNDED or EMPTY, see :mod:`tensorplan.optimism.kernels.relax`."""
+    active: int
+    """The number of active rows; in an EMPTY one, of rows with a multiplier."""
+    bound: float
+    """What the multipliers prove, rounded up; -inf when EMPTY."""
+    rounding: float
+    """How much of the bound rounding up has added."""
+    t: float
+    """x = x(t)."""
+
+
 class Trial(NamedTuple):
     """The branchings that are tried, one per slot, and what their children would be, (slots, max(A, 2), ..)."""
 

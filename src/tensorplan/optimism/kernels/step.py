@@ -11,7 +11,7 @@ import numpy as np
 from tensorplan.optimism.kernels.branch import NO_SLOT, choose
 from tensorplan.optimism.kernels.compiled import inlined, kernel
 from tensorplan.optimism.kernels.points import admit, repair
-from tensorplan.optimism.kernels.relax import EMPTY, Relaxed, relax
+from tensorplan.optimism.kernels.relax import EMPTY, relax
 from tensorplan.optimism.kernels.state import (
     DIVE,
     DIVED,
@@ -23,6 +23,7 @@ from tensorplan.optimism.kernels.state import (
     STOP,
     BestPoint,
     Desk,
+    Relaxed,
     Rows,
     SearchState,
     SearchTree,

@@ -13,19 +13,19 @@ import pytest
 from random_programs import random_program
 
 from tensorplan.core import compiled as core_compiled
-from tensorplan.optimism import Program, Search, engine, search, verify
-from tensorplan.optimism.engine import Engine
+from tensorplan.optimism import Program, Search, execution, search, verify
+from tensorplan.optimism.execution import Execution
 from tensorplan.optimism.kernels import loops, vectors
 from tensorplan.optimism.search import compile_now
 
 
 @pytest.fixture
 def fresh(monkeypatch, tmp_path):
-    """The engine of a process that begins with an empty cache."""
+    """The execution of a process that begins with an empty cache."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(search, "ENGINE", Engine())
+    monkeypatch.setattr(search, "EXECUTION", Execution())
     core_compiled.cache_root.cache_clear()
-    yield search.ENGINE
+    yield search.EXECUTION
     core_compiled.cache_root.cache_clear()
 
 
@@ -33,11 +33,11 @@ def fresh(monkeypatch, tmp_path):
 def quick_compiler(monkeypatch):
     """Instead of the compiler, one that is done at once."""
 
-    class Quick(engine.Compilation):
+    class Quick(execution.Compilation):
         def compile_all(self):
-            self.entry = engine.work
+            self.entry = execution.work
 
-    monkeypatch.setattr(engine, "Compilation", Quick)
+    monkeypatch.setattr(execution, "Compilation", Quick)
 
 
 def programs(count=60):
@@ -55,15 +55,15 @@ def answer(program, **limits):
 
 def test_python_and_machine_code_give_the_same_answer_to_the_last_bit(monkeypatch):
     compile_now()
-    assert search.ENGINE.code is not None
+    assert search.EXECUTION.code is not None
     expected = [answer(program, node_limit=200) for program in programs()]
     assert {one[0] for one in expected} == {"optimal", "infeasible", "limit"}
-    monkeypatch.setattr(search, "ENGINE", Engine())
-    monkeypatch.setattr(engine, "LOADING_PAYS", math.inf)
-    monkeypatch.setattr(engine, "COMPILING_PAYS", math.inf)
+    monkeypatch.setattr(search, "EXECUTION", Execution())
+    monkeypatch.setattr(execution, "LOADING_PAYS", math.inf)
+    monkeypatch.setattr(execution, "COMPILING_PAYS", math.inf)
     assert [answer(program, node_limit=200) for program in programs()] == expected
-    assert search.ENGINE.code is None
-    assert search.ENGINE.done > 0
+    assert search.EXECUTION.code is None
+    assert search.EXECUTION.done > 0
 
 
 def test_machine_code_that_comes_in_mid_search_changes_no_bit(monkeypatch):
@@ -72,11 +72,13 @@ def test_machine_code_that_comes_in_mid_search_changes_no_bit(monkeypatch):
     program = random_program(rng, dims=(16, 16), alternatives=(3, 3), most=3**9)[0]
     expected = answer(program)
     assert expected[3] > 50
-    monkeypatch.setattr(search, "ENGINE", Engine())
-    monkeypatch.setattr(engine, "LOADING_PAYS", 20 * engine.PER_NODE + engine._first_node(Search(program)._start()))
+    monkeypatch.setattr(search, "EXECUTION", Execution())
+    monkeypatch.setattr(
+        execution, "LOADING_PAYS", 20 * execution.PER_NODE + execution._first_node(Search(program)._start())
+    )
     assert answer(program) == expected
-    assert search.ENGINE.code is not None
-    assert search.ENGINE.done > 0
+    assert search.EXECUTION.code is not None
+    assert search.EXECUTION.done > 0
 
 
 OPERATIONS = [name for name, value in vars(vectors).items() if isinstance(value, FunctionType)]
@@ -121,17 +123,17 @@ def test_compiling_begins_when_it_pays_and_is_announced_once(fresh, quick_compil
     small = Program([1.0, 0.5], 2.0, forms=[[[0.3, 1, 0], [0.2, 0, 1]]])
     Search(small).solve()
     assert fresh.code is None
-    assert 0 < fresh.done < engine.LOADING_PAYS
+    assert 0 < fresh.done < execution.LOADING_PAYS
     assert capsys.readouterr().err == ""
-    fresh.done = engine.COMPILING_PAYS
+    fresh.done = execution.COMPILING_PAYS
     assert Search(small).solve().status == "optimal"
     assert Search(small).solve().status == "optimal"
-    assert capsys.readouterr().err == f"compiling the optimiser, once, about {engine.SECONDS} s\n"
+    assert capsys.readouterr().err == f"compiling the optimiser, once, about {execution.SECONDS} s\n"
     assert fresh.code is not None
 
 
 def test_while_another_process_compiles_python_goes_on(fresh, quick_compiler, capsys):
-    fresh.done = engine.COMPILING_PAYS
+    fresh.done = execution.COMPILING_PAYS
     fresh.folder.path.mkdir(parents=True)
     with open(fresh.folder.path / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -143,25 +145,25 @@ def test_while_another_process_compiles_python_goes_on(fresh, quick_compiler, ca
 
 
 def test_a_search_whose_time_is_up_does_not_compile(fresh, quick_compiler):
-    fresh.done = engine.COMPILING_PAYS
+    fresh.done = execution.COMPILING_PAYS
     assert Search(Program([1.0], 1.0)).solve(time_limit=0.0).bound >= 1.0
     assert fresh.code is None
 
 
 def test_the_time_of_the_compiler_does_not_count(fresh, monkeypatch):
-    class Slow(Engine):
+    class Slow(Execution):
         def is_compiled(self, state):
             import time
 
             time.sleep(0.1)
             return False
 
-    monkeypatch.setattr(search, "ENGINE", Slow())
+    monkeypatch.setattr(search, "EXECUTION", Slow())
     assert Search(Program([1.0], 1.0)).solve(time_limit=0.09).status == "optimal"
 
 
 def test_numba_can_be_turned_off(fresh, monkeypatch):
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    fresh.done = engine.COMPILING_PAYS
+    fresh.done = execution.COMPILING_PAYS
     assert Search(Program([1.0], 1.0)).solve().status == "optimal"
     assert fresh.code is None

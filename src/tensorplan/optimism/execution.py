@@ -37,7 +37,7 @@ SECONDS = 20
 """What compiling takes, about, for who must wait for it."""
 
 
-class Engine:
+class Execution:
     """The steps of all searches of a process."""
 
     def __init__(self) -> None:
@@ -120,5 +120,5 @@ def _first_node(state: SearchState) -> float:
     return d * (PER_NODE + d + rows / ROWS_PER_SCAN)
 
 
-ENGINE = Engine()
+EXECUTION = Execution()
 """The one of this process."""
