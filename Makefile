@@ -12,7 +12,7 @@ demo: $(VENV)/core.stamp
 	$(BIN)/tensorplan list
 	$(BIN)/tensorplan plan hanoi/8
 	$(BIN)/tensorplan compare hanoi/8 --planners tensorplan,uct,random --budget 300 --seeds 3 --max-steps 2000
-	$(BIN)/tensorplan compare layered/4x10 --planners tensorplan,uct,sparse-sampling,random,oracle --seeds 10
+	$(BIN)/tensorplan compare layered/4x10 --planners tensorplan,uct,sparse-sampling,random,oracle --seeds 5
 	$(BIN)/tensorplan plan layered-stochastic/2x3 --delta 0.5
 	$(BIN)/tensorplan constants --A 2 --d 3 --H 5 --delta 0.5 --B 1
 	$(BIN)/tensorplan sweep examples/sweep.yaml --out demo --resume

@@ -73,9 +73,8 @@ def test_machine_code_that_comes_in_mid_search_changes_no_bit(monkeypatch):
     expected = answer(program)
     assert expected[3] > 50
     monkeypatch.setattr(search, "EXECUTION", Execution())
-    monkeypatch.setattr(
-        execution, "LOADING_PAYS", 20 * execution.PER_NODE + execution._first_node(Search(program)._start())
-    )
+    some_nodes = 20 * execution.PER_NODE + execution._first_node(Search(program)._start())
+    monkeypatch.setattr(execution, "LOADING_PAYS", some_nodes)
     assert answer(program) == expected
     assert search.EXECUTION.code is not None
     assert search.EXECUTION.done > 0

@@ -1,7 +1,7 @@
 """Whether the steps of a search run as Python or as machine code.
 
 Both give the same answer to the last bit (see :mod:`tensorplan.optimism.kernels.vectors`), so this is a matter of time
-alone.  Python needs a fraction of a millisecond per node, machine code some microseconds; but to load it takes half a
+alone.  Python needs a millisecond or so per node, machine code some microseconds; but to load it takes half a
 second, and to compile it, once per user and version, a quarter of a minute.  So the work that was done in Python is
 counted, over all searches of a process, and machine code is loaded or compiled when that much has been done.
 """
@@ -20,18 +20,19 @@ import numpy as np
 from tensorplan.core.compiled import CodeFolder
 from tensorplan.optimism import kernels
 from tensorplan.optimism.kernels.compiled import Compilation
-from tensorplan.optimism.kernels.state import SOLVED, SearchState
+from tensorplan.optimism.kernels.state import PIVOTS, SOLVED, SearchState
 from tensorplan.optimism.kernels.step import work
 
 LOADING_PAYS = 40_000
 """Units of work from which on machine code is loaded if it is on disk.  A unit takes Python about 10 microseconds."""
 
-COMPILING_PAYS = 400_000
-"""Units of work from which on machine code is compiled: a fifth of what compiling takes."""
+COMPILING_PAYS = 1_000_000
+"""Units of work from which on machine code is compiled: about what Python does while it is.  So it never takes much
+more than twice as long as it would have with the better choice from the beginning."""
 
-PER_NODE, ROWS_PER_UNIT, ROWS_PER_SCAN = 20, 16, 4
-"""Units of a node problem in dimension 0; rows that add one unit to a node, which looks at few of them, and rows that
-are looked at in one: measured."""
+PER_PIVOT, PER_NODE, ROWS_PER_UNIT, ROWS_PER_SCAN = 10, 20, 16, 4
+"""Units of a pivot in dimension 0 and of a node problem without pivots; rows that add one unit to a node, which looks
+at few of them, and rows that are looked at in one: measured."""
 
 SECONDS = 20
 """What compiling takes, about, for who must wait for it."""
@@ -60,10 +61,10 @@ class Execution:
         """Some steps of a search; see :func:`tensorplan.optimism.kernels.step.work`."""
         if self.code is not None:
             return self.code(state, gap, steps)
-        before = state.tree.counters[SOLVED]
+        before = _units(state)
         with np.errstate(all="ignore"):
             outcome = work(state, gap, steps)
-        self.done += float(state.tree.counters[SOLVED] - before) * _unit_cost(state)
+        self.done += _units(state) - before
         return outcome
 
     def compile(self, state: SearchState) -> None:
@@ -108,16 +109,17 @@ def _announcement(folder: CodeFolder) -> str:
     return f"compiling the optimiser, once, about {SECONDS} s{where}"
 
 
-def _unit_cost(state: SearchState) -> float:
-    """Units of one node problem of this size."""
-    d, rows = len(state.best.x), len(state.rows.hi) + len(state.rows.scale)
-    return PER_NODE + d + rows / ROWS_PER_UNIT
+def _units(state: SearchState) -> float:
+    """Units of the work that was done on a search so far."""
+    nodes, pivots = int(state.tree.counters[SOLVED]), int(state.desk.given_up[PIVOTS])
+    rows = len(state.rows.hi) + len(state.rows.scale)
+    return pivots * (PER_PIVOT + 2 * len(state.best.x)) + nodes * (PER_NODE + rows / ROWS_PER_UNIT)
 
 
 def _first_node(state: SearchState) -> float:
     """Units of a node problem whose active rows are not known from another one: d of them enter one after another."""
     d, rows = len(state.best.x), len(state.rows.hi) + len(state.rows.scale)
-    return d * (PER_NODE + d + rows / ROWS_PER_SCAN)
+    return d * (PER_PIVOT + 2 * d + rows / ROWS_PER_SCAN)
 
 
 EXECUTION = Execution()

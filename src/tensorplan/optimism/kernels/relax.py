@@ -39,6 +39,7 @@ from tensorplan.optimism.kernels.state import (
     GIVEN_UP,
     HI,
     LO,
+    PIVOTS,
     ROW,
     SIDE,
     STOP,
@@ -80,7 +81,7 @@ LEAST_T = 1e-3
 ROUNDS = 100
 """Corrections of t; two or three are usual, and bisection needs 50."""
 
-PIVOTS = 40
+MOST_PIVOTS = 40
 """Rows that may enter a projection, per dimension and five more: many times what is usual, so only cycling ends it."""
 
 UNIT = 2.3e-16
@@ -229,12 +230,13 @@ def project(rows: Rows, desk: Desk, k: int, everything: bool) -> tuple[int, int]
     When EMPTY, the rows and multipliers on the desk, one more than active, prove it.
     """
     gave = 0
-    for _ in range(PIVOTS * (len(desk.basis.q) + 5)):
+    for _ in range(MOST_PIVOTS * (len(desk.basis.q) + 5)):
         if desk.is_hot[STOP]:
             break
         name, side, miss = find_violated(rows, desk, everything, gave)
         if side == 0.0:
             break
+        desk.given_up[PIVOTS] += 1
         kind, k = enter(rows, desk, k, name, side, miss)
         if kind == EMPTY:
             return EMPTY, k

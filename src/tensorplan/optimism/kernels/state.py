@@ -30,6 +30,9 @@ NO_NODE = -1
 GIVEN_UP = 16
 """Rows that a projection may give up, being neither independent of the others nor provably in conflict with them."""
 
+PIVOTS = GIVEN_UP
+"""The place in ``Desk.given_up`` that counts the rows that entered a projection: what a search mostly consists of."""
+
 REPAIRS = 24
 """Rounds of the search for a feasible point near a node's; more seldom help."""
 
@@ -102,7 +105,7 @@ class Desk(NamedTuple):
     ranges: Floats
     """LO <= <f_k, x> <= HI is asked for at this node, (2, n A)."""
     given_up: Integers
-    """Rows that the projection under way has given up, (GIVEN_UP,)."""
+    """Rows that the projection under way has given up, and the number of pivots, (GIVEN_UP + 1,)."""
     path: Integers
     """The forms with a range at this node, and their number, (n A + 1,)."""
     hot: Integers
@@ -219,7 +222,7 @@ def make_desk(d: int, forms: int, rows: int) -> Desk:
     return Desk(
         basis=make_basis(d),
         ranges=np.stack([np.full(forms, -np.inf), np.full(forms, np.inf)]),
-        given_up=np.zeros(GIVEN_UP, dtype=np.int64),
+        given_up=np.zeros(GIVEN_UP + 1, dtype=np.int64),
         path=np.zeros(forms + 1, dtype=np.int64),
         hot=np.zeros(rows + 1, dtype=np.int64),
         is_hot=np.zeros(rows + 1, dtype=np.bool_),
