@@ -1,4 +1,4 @@
-"""What a search works on: one object of arrays, for compiled code.
+"""What a search works on: one object of arrays.
 
 Compiled code allocates nothing: all scratch memory is here.  Objects are passed by value, array by array, so the
 innermost functions take only those parts of the state that they need.
