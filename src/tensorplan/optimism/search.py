@@ -24,6 +24,8 @@ from tensorplan.optimism.kernels.relax import VIOLATED
 from tensorplan.optimism.kernels.state import (
     COUNT,
     DIVE,
+    HEAP,
+    NO_HEAP,
     NO_NODE,
     NODES,
     POPS,
@@ -41,7 +43,7 @@ from tensorplan.optimism.kernels.state import (
     make_trial,
 )
 from tensorplan.optimism.kernels.step import DONE, FULL, GOING, STOPPED
-from tensorplan.optimism.kernels.tree import CLOSED, OPEN, fill_heap
+from tensorplan.optimism.kernels.tree import CLOSED, OPEN
 from tensorplan.optimism.program import Program, Solution
 from tensorplan.optimism.prove import bound_tree
 from tensorplan.optimism.scale import TINY, scale
@@ -165,7 +167,7 @@ class Search:
         """The state of a search with all leaves open, and with the best point of the call before if it is feasible."""
         program, counters = self.program, self._tree.counters
         d, alternatives = program.dimension, program.alternatives
-        counters[SOLVED], counters[POPS], counters[DIVE] = 0, 0, NO_NODE
+        counters[SOLVED], counters[POPS], counters[DIVE], counters[HEAP] = 0, 0, NO_NODE, NO_HEAP
         self._best = self._recall()
         state = SearchState(
             rows=self._scaled.rows,
@@ -177,7 +179,6 @@ class Search:
             tree=self._tree,
             best=self._best,
         )
-        fill_heap(self._tree)
         return state
 
     def _warm(self, desk: Desk) -> Desk:

@@ -27,6 +27,9 @@ NODES, HEAP, SOLVED, DIVE, DIVED, POPS = range(6)
 
 NO_NODE = -1
 
+NO_HEAP = -1
+"""Entries of the heap of a search that is taken up again: it is to be filled."""
+
 GIVEN_UP = 16
 """Rows that a projection may give up, being neither independent of the others nor provably in conflict with them."""
 

@@ -16,6 +16,7 @@ from tensorplan.optimism.kernels.state import (
     DIVE,
     DIVED,
     HEAP,
+    NO_HEAP,
     NO_NODE,
     NODES,
     POPS,
@@ -29,7 +30,18 @@ from tensorplan.optimism.kernels.state import (
     SearchTree,
     Trial,
 )
-from tensorplan.optimism.kernels.tree import CLOSED, INNER, OPEN, VOID, carry, load, pop_heap, push_heap, store
+from tensorplan.optimism.kernels.tree import (
+    CLOSED,
+    INNER,
+    OPEN,
+    VOID,
+    carry,
+    fill_heap,
+    load,
+    pop_heap,
+    push_heap,
+    store,
+)
 
 GOING, DONE, FULL, STOPPED = 0, 1, 2, 3
 """How steps end: there is more to do, the bounds have met, the pool must grow, another thread asked to stop."""
@@ -54,6 +66,8 @@ REPAIR = 8
 def work(state: SearchState, gap: float, steps: int) -> int:
     """Some steps of the search: GOING, DONE, FULL or STOPPED.  A step that is stopped leaves the tree as it was."""
     rows, desk, tree, best = state.rows, state.desk, state.tree, state.best
+    if tree.counters[HEAP] == NO_HEAP:
+        fill_heap(tree)
     for _ in range(steps):
         if not has_room(tree, state.disjunctions.alternatives):
             return FULL

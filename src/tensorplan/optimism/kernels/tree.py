@@ -43,14 +43,14 @@ def push_heap(tree: SearchTree, node: int, key: float) -> None:
     tree.heap[i], tree.key[i] = node, key
 
 
+@kernel
 def fill_heap(tree: SearchTree) -> None:
     """Open all leaves that are not void again, and make them the heap."""
-    used = tree.counters[NODES]
-    leaves = np.flatnonzero((tree.state[:used] == OPEN) | (tree.state[:used] == CLOSED))
-    tree.state[leaves] = OPEN
-    order = leaves[np.argsort(-tree.bound[leaves], kind="stable")]  # falling keys are a heap
-    tree.heap[: len(order)], tree.key[: len(order)] = order, tree.bound[order]
-    tree.counters[HEAP] = len(order)
+    tree.counters[HEAP] = 0
+    for node in range(tree.counters[NODES]):
+        if tree.state[node] == OPEN or tree.state[node] == CLOSED:
+            tree.state[node] = OPEN
+            push_heap(tree, node, tree.bound[node])
 
 
 @kernel
