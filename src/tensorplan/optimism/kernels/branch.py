@@ -7,7 +7,25 @@ import numpy as np
 from tensorplan.optimism.kernels.compiled import inlined
 from tensorplan.optimism.kernels.points import SATISFIED, violation
 from tensorplan.optimism.kernels.relax import EMPTY, relax
-from tensorplan.optimism.kernels.state import HI, LO, ROW, SIDE, SOLVED, Relaxed, SearchState, Trial, X, Y
+from tensorplan.optimism.kernels.state import (
+    ACTIVE,
+    BOUND,
+    FORM,
+    HI,
+    HIGH,
+    KIND,
+    LO,
+    LOW,
+    ROW,
+    SIDE,
+    SOLVED,
+    Relaxed,
+    SearchState,
+    T,
+    Trial,
+    X,
+    Y,
+)
 from tensorplan.optimism.kernels.tree import carry, narrow, widen
 from tensorplan.optimism.kernels.vectors import Vector, dot
 
@@ -36,7 +54,7 @@ ALL_LOST = 2.0
 @inlined
 def cover(trial: Trial, slot: int, first: int, a: int, width: float) -> None:
     """Child a of a cover: the slab |l_a| <= width."""
-    trial.form[slot, a], trial.low[slot, a], trial.high[slot, a] = first + a, -width, width
+    trial.integers[FORM, slot, a], trial.reals[LOW, slot, a], trial.reals[HIGH, slot, a] = first + a, -width, width
 
 
 @inlined
@@ -89,8 +107,8 @@ def plan_split(state: SearchState, slot: int, f: int, at: float, value: float, l
     if value < 0.0:
         at = -at
     trial.children[slot] = 2
-    trial.form[slot, 0], trial.low[slot, 0], trial.high[slot, 0] = f, -np.inf, at
-    trial.form[slot, 1], trial.low[slot, 1], trial.high[slot, 1] = f, at, np.inf
+    trial.integers[FORM, slot, 0], trial.reals[LOW, slot, 0], trial.reals[HIGH, slot, 0] = f, -np.inf, at
+    trial.integers[FORM, slot, 1], trial.reals[LOW, slot, 1], trial.reals[HIGH, slot, 1] = f, at, np.inf
 
 
 @inlined
@@ -141,12 +159,17 @@ def try_children(state: SearchState, slot: int, k: int, t: float) -> None:
     rows, desk, trial = state.rows, state.desk, state.trial
     basis = desk.basis
     for child in range(trial.children[slot]):
-        form = trial.form[slot, child]
-        before = narrow(rows, desk, form, trial.low[slot, child], trial.high[slot, child])
+        form = trial.integers[FORM, slot, child]
+        before = narrow(rows, desk, form, trial.reals[LOW, slot, child], trial.reals[HIGH, slot, child])
         found = relax(rows, desk, k, t, False)
         state.tree.counters[SOLVED] += 1
-        trial.kind[slot, child], trial.bound[slot, child], trial.t[slot, child] = found.kind, found.bound, found.t
-        trial.active[slot, child] = found.active
+        trial.integers[KIND, slot, child], trial.reals[BOUND, slot, child] = found.kind, found.bound
+        trial.reals[T, slot, child] = found.t
+            found.kind,
+            found.bound,
+            found.t,
+        )
+        trial.integers[ACTIVE, slot, child] = found.active
         for j in range(found.active):
             trial.row[slot, child, j], trial.side[slot, child, j] = basis.names[ROW, j], basis.v[SIDE, j]
             trial.y[slot, child, j] = basis.v[Y, j]
@@ -159,8 +182,8 @@ def score(trial: Trial, slot: int, bound: float, floor: float) -> tuple[float, i
     """The product of what the children lose against the bound of their parent, and how many must be searched."""
     product, alive = 1.0, 0
     for a in range(trial.children[slot]):
-        value = trial.bound[slot, a]
-        if trial.kind[slot, a] == EMPTY or value <= floor:
+        value = trial.reals[BOUND, slot, a]
+        if trial.integers[KIND, slot, a] == EMPTY or value <= floor:
             product *= ALL_LOST
         else:
             product *= max(bound - value, LEAST_LOSS)

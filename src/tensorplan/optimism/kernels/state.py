@@ -132,8 +132,15 @@ class Relaxed(NamedTuple):
     """x = x(t)."""
 
 
+FORM, KIND, ACTIVE = range(3)
+"""``Trial.integers``: the form of which a child narrows the range, BOUNDED or EMPTY, and its number of active rows."""
+
+LOW, HIGH, BOUND, T = range(4)
+"""``Trial.reals``: the range that a child gives its form, what is proven of it, and its t."""
+
+
 class Trial(NamedTuple):
-    """The branchings that are tried, one per slot, and what their children would be, (slots, max(A, 2), ..)."""
+    """The branchings that are tried, one per slot, and what their children would be."""
 
     disjunction: Integers
     """(slots,)."""
@@ -141,14 +148,12 @@ class Trial(NamedTuple):
     """By how much x misses it, (slots,)."""
     children: Integers
     """How many there are, (slots,)."""
-    form: Integers
-    low: Floats
-    high: Floats
-    kind: Integers
-    bound: Floats
-    t: Floats
-    active: Integers
+    integers: Integers
+    """Of each child: see ``FORM`` and the names beside it, (3, slots, max(A, 2))."""
+    reals: Floats
+    """Of each child: see ``LOW`` and the names beside it, (4, slots, max(A, 2))."""
     row: Integers
+    """The active rows of each child, (slots, max(A, 2), d + 1); so are their sides and multipliers."""
     side: Floats
     y: Floats
     value: Floats
@@ -239,13 +244,8 @@ def make_trial(slots: int, alternatives: int, d: int) -> Trial:
         disjunction=np.zeros(slots, dtype=np.int64),
         miss=np.zeros(slots),
         children=np.zeros(slots, dtype=np.int64),
-        form=np.zeros(shape, dtype=np.int64),
-        low=np.zeros(shape),
-        high=np.zeros(shape),
-        kind=np.zeros(shape, dtype=np.int64),
-        bound=np.zeros(shape),
-        t=np.zeros(shape),
-        active=np.zeros(shape, dtype=np.int64),
+        integers=np.zeros((3, *shape), dtype=np.int64),
+        reals=np.zeros((4, *shape)),
         row=np.zeros((*shape, d + 1), dtype=np.int64),
         side=np.zeros((*shape, d + 1)),
         y=np.zeros((*shape, d + 1)),

@@ -13,9 +13,15 @@ from tensorplan.optimism.kernels.compiled import inlined, kernel
 from tensorplan.optimism.kernels.points import admit, repair
 from tensorplan.optimism.kernels.relax import EMPTY, relax
 from tensorplan.optimism.kernels.state import (
+    ACTIVE,
+    BOUND,
     DIVE,
     DIVED,
+    FORM,
     HEAP,
+    HIGH,
+    KIND,
+    LOW,
     NO_HEAP,
     NO_NODE,
     NODES,
@@ -28,6 +34,7 @@ from tensorplan.optimism.kernels.state import (
     Rows,
     SearchState,
     SearchTree,
+    T,
     Trial,
 )
 from tensorplan.optimism.kernels.tree import (
@@ -177,7 +184,7 @@ def branch(tree: SearchTree, trial: Trial, node: int, slot: int, floor: float) -
         child = tree.counters[NODES]
         tree.counters[NODES] += 1
         adopt(tree, trial, node, child, slot, a)
-        if trial.kind[slot, a] == EMPTY:
+        if trial.integers[KIND, slot, a] == EMPTY:
             tree.state[child] = VOID
         elif tree.bound[child] <= floor:
             tree.state[child] = CLOSED
@@ -192,12 +199,12 @@ def branch(tree: SearchTree, trial: Trial, node: int, slot: int, floor: float) -
 @inlined
 def adopt(tree: SearchTree, trial: Trial, node: int, child: int, slot: int, a: int) -> None:
     """Write child a of a branching into the tree, with its own multipliers or its parent's if they prove no less."""
-    tree.parent[child], tree.form[child] = node, trial.form[slot, a]
-    tree.low[child], tree.high[child] = trial.low[slot, a], trial.high[slot, a]
-    if trial.kind[slot, a] == EMPTY or trial.bound[slot, a] < tree.bound[node]:
-        tree.bound[child], tree.t[child] = trial.bound[slot, a], trial.t[slot, a]
-        tree.active[child] = trial.active[slot, a]
-        for j in range(trial.active[slot, a]):
+    tree.parent[child], tree.form[child] = node, trial.integers[FORM, slot, a]
+    tree.low[child], tree.high[child] = trial.reals[LOW, slot, a], trial.reals[HIGH, slot, a]
+    if trial.integers[KIND, slot, a] == EMPTY or trial.reals[BOUND, slot, a] < tree.bound[node]:
+        tree.bound[child], tree.t[child] = trial.reals[BOUND, slot, a], trial.reals[T, slot, a]
+        tree.active[child] = trial.integers[ACTIVE, slot, a]
+        for j in range(trial.integers[ACTIVE, slot, a]):
             tree.row[child, j], tree.side[child, j] = trial.row[slot, a, j], trial.side[slot, a, j]
             tree.y[child, j] = trial.y[slot, a, j]
     else:
