@@ -165,10 +165,6 @@ def try_children(state: SearchState, slot: int, k: int, t: float) -> None:
         state.tree.counters[SOLVED] += 1
         trial.integers[KIND, slot, child], trial.reals[BOUND, slot, child] = found.kind, found.bound
         trial.reals[T, slot, child] = found.t
-            found.kind,
-            found.bound,
-            found.t,
-        )
         trial.integers[ACTIVE, slot, child] = found.active
         for j in range(found.active):
             trial.row[slot, child, j], trial.side[slot, child, j] = basis.names[ROW, j], basis.v[SIDE, j]
