@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks import scip
 from benchmarks.instances import CONFLICTS, LAYERED, conflict, layered_run
 from tensorplan.optimism import Program, Search, Solution, solve, verify
-from tensorplan.optimism.search import CANDIDATES
+from tensorplan.optimism.search import CANDIDATES, compile_now
 
 GAP = 1e-6
 AGREE = 1e-5
@@ -322,6 +322,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     sizes, most = (QUICK, 3) if options.quick else (LAYERED, 5)
     shapes = CONFLICTS[:QUICK_CONFLICTS] if options.quick else CONFLICTS
     began = time.perf_counter()
+    compile_now()
     small = conflict(CONFLICTS[0])
     verify(small, solve(small, gap=GAP, certificate=True))
     first = time.perf_counter() - began

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from random_programs import convex_optimum, enumerate_optimum, feasible, programs, random_program
 
 from tensorplan.optimism import Program, ProgramError, Search, solve, verify
-from tensorplan.optimism.state import NODES
+from tensorplan.optimism.kernels.state import NODES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tensorplan.optimism import Program, ProgramError, Search, solve, verify
+from tensorplan.optimism.search import compile_now
 
 HANDLED = 10.0 ** np.array([-139, -70, -8, 0, 8, 70, 139])
 ALL = 10.0 ** np.array([-300, -160, -139, -30, -8, 0, 8, 30, 139, 160, 300])
@@ -123,4 +124,5 @@ def test_a_refused_extension_leaves_the_search_as_it_was():
 
 
 if __name__ == "__main__":
+    compile_now()
     print(check(250, 1))

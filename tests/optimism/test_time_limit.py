@@ -12,9 +12,10 @@ import pytest
 from test_search import hard_program
 from waiting import wait_for
 
-from tensorplan.optimism import Program, Search, solve, verify
-from tensorplan.optimism.search import _attended
-from tensorplan.optimism.step import STOPPED
+from tensorplan.optimism import Program, Search, execution, search, solve, verify
+from tensorplan.optimism.execution import Execution
+from tensorplan.optimism.kernels.step import STOPPED
+from tensorplan.optimism.search import _attended, compile_now
 
 LATE = 0.2
 """Seconds after the limit at which the answer must be there."""
@@ -37,22 +38,29 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiled():
-    solve(hard_program(0, d=3, n=2)[0])
+@pytest.fixture(autouse=True, params=[True, False], ids=["compiled", "interpreted"])
+def _execution(request, monkeypatch):
+    if request.param:
+        compile_now()
+    else:
+        if "one long step" in request.node.name:
+            pytest.skip("a program of that size is compiled at once")
+        monkeypatch.setattr(search, "EXECUTION", Execution())
+        monkeypatch.setattr(execution, "LOADING_PAYS", math.inf)
+        monkeypatch.setattr(execution, "COMPILING_PAYS", math.inf)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("limit", [0.0, 0.02, 0.3])
 def test_the_limit_is_honoured(name, limit):
     program, star = PROGRAMS[name]()
-    search = Search(program)
+    growing = Search(program)
     began = time.perf_counter()
-    found = search.solve(time_limit=limit)
+    found = growing.solve(time_limit=limit)
     assert time.perf_counter() - began < limit + LATE
     assert found.status == "limit" or (name == "one long step" and limit == 0.3)  # which may do
     assert found.bound >= program.objective @ star - 1e-9
-    certified = search.solve(time_limit=0.0, certificate=True)
+    certified = growing.solve(time_limit=0.0, certificate=True)
     assert program.objective @ star - 1e-9 <= verify(program, certified) <= found.bound + 1e-9
 
 
@@ -76,12 +84,12 @@ def interrupted(seconds=0.0):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ctrl_c_is_heard_at_once_and_leaves_a_search_that_goes_on(name):
     program, star = PROGRAMS[name]()
-    search = Search(program)
+    growing = Search(program)
     began = time.perf_counter()
     with interrupted(0.2):
-        search.solve()
+        growing.solve()
     assert time.perf_counter() - began < 0.2 + LATE
-    first, second = search.solve(time_limit=0.0), search.solve(time_limit=0.1)
+    first, second = growing.solve(time_limit=0.0), growing.solve(time_limit=0.1)
     assert program.objective @ star - 1e-9 <= second.bound <= first.bound
 
 
@@ -112,10 +120,10 @@ def test_an_error_in_the_other_thread_is_raised():
 
 def test_short_calls_one_after_another_end_where_one_long_one_does():
     program, _ = hard_program()
-    search = Search(program)
+    growing = Search(program)
     bounds = []
     for _ in range(10_000):
-        found = search.solve(time_limit=1e-4)
+        found = growing.solve(time_limit=1e-4)
         bounds.append(found.bound)
         if found.status == "optimal":
             break

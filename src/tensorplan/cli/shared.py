@@ -1,4 +1,4 @@
-"""Steps that several commands share: configuring a planner, loading the optimiser, reporting progress."""
+"""Steps that several commands share: configuring a planner, reporting progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorplan.cli.terminal import DONE, FAILED, complain, console, interrupted, say
+from tensorplan.cli.terminal import DONE, FAILED, complain, console, interrupted
 
 if TYPE_CHECKING:
     from tensorplan.planners.tensorplan.trace import Iteration
@@ -28,7 +28,6 @@ def configured(config: Any, delta: float | None, trace: bool, show: Callable[[st
             raise click.UsageError(f"{config!r} keeps no trace")
         changes["trace"] = True
     if "callback" in knows:
-        warm_up()
 
         def tell(iteration: Iteration) -> None:
             show(
@@ -38,21 +37,6 @@ def configured(config: Any, delta: float | None, trace: bool, show: Callable[[st
 
         changes["callback"] = tell
     return dataclasses.replace(config, **changes) if changes else config
-
-
-def warm_up() -> None:
-    """Load the optimiser, with a message if it must be compiled first."""
-    from threading import Timer
-
-    from tensorplan.optimism import Program, Search
-
-    note = Timer(3.0, lambda: say("compiling the optimiser, once, about half a minute", err=True))
-    note.daemon = True
-    note.start()
-    try:
-        Search(Program([1.0], 1.0)).solve()  # not optimism.solve, which returns on Ctrl-C
-    finally:
-        note.cancel()
 
 
 def teller(show: Callable[..., None]) -> Callable[[Progress], None]:

@@ -38,14 +38,8 @@ The files, from the statement to the search and its checker:
 
     program    the data types: Program, Solution, BoundTree
     scale      the program in the unit ball, and which sizes of numbers are refused
-    state      what compiled code works on: one object of arrays
-    compiled   how it is compiled, and where the machine code is kept
-    basis      the active rows of a node: an orthonormal basis, updated as rows enter and leave
-    relax      one node: the relaxation and its multipliers, by a dual active-set method
-    tree       the heap of open nodes; loading a node and storing it
-    points     feasible points: whether a disjunction holds, the best point, the search for one nearby
-    branch     which disjunction to branch on, and into what
-    step       the inner loop: pop, bound, prune, branch
+    kernels/   the inner loops: relaxation, tree, points, branching
+    execution  whether they run as Python or as machine code
     search     Search and solve: time limits, Ctrl-C, programs that grow
     prove      the tree and its multipliers as a BoundTree, in the units of the program
     verify/    the checker

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from tensorplan.optimism.kernels.relax import UNIT
+from tensorplan.optimism.kernels.state import NODES, SearchTree
+from tensorplan.optimism.kernels.tree import INNER, VOID
 from tensorplan.optimism.program import Array, BoundTree
-from tensorplan.optimism.relax import UNIT
 from tensorplan.optimism.scale import Scaled
-from tensorplan.optimism.state import NODES, SearchTree
-from tensorplan.optimism.tree import INNER, VOID
 
 BLURRED = 1e-10
 """Rounding, relative to B ‖c‖, from which on what a leaf proves is computed exactly: a tenth of verify's ``CLAIM``."""

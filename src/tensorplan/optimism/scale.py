@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core.errors import ProgramError
+from tensorplan.optimism.kernels.state import Rows
 from tensorplan.optimism.program import Array, Program
-from tensorplan.optimism.state import Rows
 
 TINY = 1e-300
 """Next to nothing, and far enough from zero to have all its digits."""

@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorplan.core.errors import ProgramError
-from tensorplan.optimism.points import AHEAD, SATISFIED
-from tensorplan.optimism.program import Program, Solution
-from tensorplan.optimism.prove import bound_tree
-from tensorplan.optimism.relax import VIOLATED
-from tensorplan.optimism.scale import TINY, scale
-from tensorplan.optimism.state import (
+from tensorplan.optimism.execution import EXECUTION
+from tensorplan.optimism.kernels.points import AHEAD, SATISFIED
+from tensorplan.optimism.kernels.relax import VIOLATED
+from tensorplan.optimism.kernels.state import (
     COUNT,
     DIVE,
+    HEAP,
+    NO_HEAP,
     NO_NODE,
     NODES,
     POPS,
@@ -36,17 +36,20 @@ from tensorplan.optimism.state import (
     Disjunctions,
     Flags,
     SearchState,
+    make_basis,
     make_desk,
-    make_keep,
     make_repair,
     make_tree,
     make_trial,
 )
-from tensorplan.optimism.step import DONE, FULL, GOING, STOPPED, work
-from tensorplan.optimism.tree import CLOSED, OPEN, fill_heap
+from tensorplan.optimism.kernels.step import DONE, FULL, GOING, STOPPED
+from tensorplan.optimism.kernels.tree import CLOSED, OPEN
+from tensorplan.optimism.program import Program, Solution
+from tensorplan.optimism.prove import bound_tree
+from tensorplan.optimism.scale import TINY, scale
 
 Work = Callable[[int], int]
-"""``work`` on a search, given the number of steps."""
+"""Work on a search, given the number of steps."""
 
 CANDIDATES = 4
 """Disjunctions that are tried before one is branched on."""
@@ -137,20 +140,20 @@ class Search:
     ) -> Solution:
         """The best θ and the least upper bound that can be had within the limits.
 
-        The time limit is kept to within a few hundredths of a second, but for the certificate, which is written after.
+        The time limit is kept to within a few hundredths of a second, but for the certificate, which is written after,
+        and for compiling, which is done once and announced on stderr; see :mod:`tensorplan.optimism.execution`.
         """
         began = time.perf_counter()
         _check_limits(gap, time_limit, node_limit)
-        deadline = math.inf if time_limit is None else began + time_limit
         limited = time_limit is not None or node_limit is not None
-        state, pace = self._start(), _Pace(self.program, self.candidates)
+        state = self._start()
+        pace = _Pace(self.program, self.candidates, math.inf if time_limit is None else began + time_limit)
         steps = FIRST_STEPS
         while True:
-            some_steps = partial(work, state, self._tolerated(gap))
-            outcome = pace.walk(some_steps, steps, state.desk.is_hot, deadline)
+            outcome = pace.walk(state, self._tolerated(gap), steps)
             if outcome == FULL:
                 state = self._grow(state)
-            if outcome == DONE or time.perf_counter() >= deadline:
+            if outcome == DONE or pace.is_late():
                 break
             if node_limit is not None and self._tree.counters[SOLVED] >= node_limit:
                 break
@@ -164,19 +167,18 @@ class Search:
         """The state of a search with all leaves open, and with the best point of the call before if it is feasible."""
         program, counters = self.program, self._tree.counters
         d, alternatives = program.dimension, program.alternatives
-        counters[SOLVED], counters[POPS], counters[DIVE] = 0, 0, NO_NODE
+        counters[SOLVED], counters[POPS], counters[DIVE], counters[HEAP] = 0, 0, NO_NODE, NO_HEAP
         self._best = self._recall()
         state = SearchState(
             rows=self._scaled.rows,
             disjunctions=Disjunctions(program.tol, program.product, alternatives),
             desk=self._warm(make_desk(d, len(program.forms) * alternatives, len(program.rows))),
-            copy=make_keep(d),
+            kept=make_basis(d),
             trial=make_trial(self.candidates, alternatives, d),
             repair=make_repair(len(program.forms) if program.product else 0),
             tree=self._tree,
             best=self._best,
         )
-        fill_heap(self._tree)
         return state
 
     def _warm(self, desk: Desk) -> Desk:
@@ -252,30 +254,52 @@ class Search:
 
 
 class _Pace:
-    """How long steps take, so that compiled calls are neither too short nor too long."""
+    """How long steps take, so that compiled calls are neither too short nor too long, and how long they may take."""
 
-    def __init__(self, program: Program, candidates: int) -> None:
+    def __init__(self, program: Program, candidates: int, deadline: float) -> None:
         d, relaxations = program.dimension, 1 + candidates * program.alternatives
         # A relaxation takes about ten passes over the basis, the rows and one form of each disjunction.
         self.step = PER_NUMBER * relaxations * d * (4 * d + len(program.rows) + len(program.forms))
-        """Seconds that a step may take: a guess, then the longest of late."""
+        """Seconds that a compiled step may take: a guess, then the longest of late."""
         self.doubt = DEGENERATE
+        self.deadline = deadline
 
-    def walk(self, call: Work, steps: int, stop: Flags, deadline: float) -> int:
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.perf_counter() >= self.deadline
+
+    def walk(self, state: SearchState, gap: float, steps: int) -> int:
         """Work that many steps, in as many calls as it takes, or until the deadline."""
+        call = partial(EXECUTION.work, state, gap)
         while True:
-            began = time.perf_counter()
-            if self.step > ATTENDED:
-                some = steps
-                outcome = _attended(call, some, stop, deadline)
-            else:
-                some = max(1, min(steps, int(CALL / (self.doubt * self.step))))
-                outcome = call(some)
-            now = time.perf_counter()
-            self.step, self.doubt = max((now - began) / some, self.step / 2), 1.0
+            some, outcome = self._call(call, steps, state) if self._compiled(state) else self._interpret(call, state)
             steps -= some
-            if outcome != GOING or steps == 0 or now >= deadline:
+            if outcome != GOING or steps == 0 or self.is_late():
                 return outcome
+
+    def _compiled(self, state: SearchState) -> bool:
+        """Whether steps are compiled; if that takes time, the deadline is later by as much."""
+        if self.is_late():
+            return EXECUTION.code is not None
+        began = time.perf_counter()
+        compiled = EXECUTION.is_compiled(state)
+        self.deadline += time.perf_counter() - began
+        return compiled
+
+    def _call(self, call: Work, steps: int, state: SearchState) -> tuple[int, int]:
+        """Some steps in one compiled call: how many, and how they ended."""
+        began = time.perf_counter()
+        if self.step > ATTENDED:
+            some, outcome = steps, _attended(call, steps, state.desk.is_hot, self.deadline)
+        else:
+            some = max(1, min(steps, int(CALL / (self.doubt * self.step))))
+            outcome = call(some)
+        self.step, self.doubt = max((time.perf_counter() - began) / some, self.step / 2), 1.0
+        return some, outcome
+
+    def _interpret(self, call: Work, state: SearchState) -> tuple[int, int]:
+        """One step in Python; in another thread, since Ctrl-C must not leave it half done."""
+        return 1, _attended(call, 1, state.desk.is_hot, self.deadline)
 
 
 def _attended(call: Work, steps: int, stop: Flags, deadline: float) -> int:
@@ -323,6 +347,14 @@ def solve(
         return search.solve(gap, time_limit, node_limit, certificate)
     except KeyboardInterrupt:
         return search.solve(gap, 0.0, None, certificate)
+
+
+def compile_now() -> None:
+    """Load the machine code of the search, or compile it, without waiting until that pays.
+
+    For measurements, and for who starts many processes; answers do not depend on it.
+    """
+    EXECUTION.compile(Search(Program([1.0], 1.0))._start())
 
 
 def _check_limits(gap: float, time_limit: float | None, node_limit: int | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tensorplan.cli.options import as_json, seed
-from tensorplan.cli.shared import show_missing, warm_up
+from tensorplan.cli.shared import show_missing
 from tensorplan.cli.terminal import DONE, interrupted, print_json, print_table, progress
 
 
@@ -31,7 +31,6 @@ def constants(
     printed = paper_constants(actions, dimension, horizon, delta, bound)
     records: list[dict[str, Any]] = []
     if measure:
-        warm_up()
         with progress(1) as show:
             show(0, "measuring on random layered problems")
             records = case_records(mode_costs(printed, seed))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorplan.cli.options import as_json, engines, kept, picture_file, seed
-from tensorplan.cli.shared import ended, show_missing, teller, warm_up
+from tensorplan.cli.shared import ended, show_missing, teller
 from tensorplan.cli.terminal import console, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ def hardness(
 
     names = tuple(name.strip() for name in strategies.split(",") if name.strip())
     experiment = HardnessExperiment(tuple(parse_sizes(sizes)), names, rounds, seeds, seed)
-    warm_up()
     with progress(len(experiment.units())) as show:
         result = measure(experiment, out, progress=teller(show), **where)
     if as_json:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tensorplan.cli.options import as_json, engines, kept, picture_file, seed
-from tensorplan.cli.shared import ended, teller, warm_up
+from tensorplan.cli.shared import ended, teller
 from tensorplan.cli.terminal import DONE, FAILED, print_json, print_table, progress
 
 
@@ -30,7 +30,6 @@ def table1(
     from tensorplan.paper.table1 import table1 as measure
 
     experiment = Table1Experiment(rows_of(None if rows is None else _whole_numbers("--rows", rows)), quick, seed)
-    warm_up()
     with progress(len(experiment.units())) as show:
         result = measure(experiment, out, progress=teller(show), **where)
     if as_json:

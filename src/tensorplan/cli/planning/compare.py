@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tensorplan.cli.options import as_json, budget, max_steps, seed
-from tensorplan.cli.shared import say_why, warm_up
+from tensorplan.cli.shared import say_why
 from tensorplan.cli.terminal import DONE, interrupted, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ def compare(
     from tensorplan.evaluation.compare import compare as compare_planners
 
     names = [name.strip() for name in planners.split(",") if name.strip()]
-    if any(name.startswith("tensorplan") for name in names):
-        warm_up()
     with progress(seeds * len(names)) as show:
 
         def step(rows: Sequence[Row], total: int, name: str) -> None:

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorplan.optimism.branch import NO_SLOT, choose
-from tensorplan.optimism.compiled import compiled, inlined
-from tensorplan.optimism.points import admit, repair
-from tensorplan.optimism.relax import EMPTY, Relaxed, relax
-from tensorplan.optimism.state import (
+from tensorplan.optimism.kernels.branch import NO_SLOT, choose
+from tensorplan.optimism.kernels.compiled import inlined, kernel
+from tensorplan.optimism.kernels.points import admit, repair
+from tensorplan.optimism.kernels.relax import EMPTY, relax
+from tensorplan.optimism.kernels.state import (
+    ACTIVE,
+    BOUND,
     DIVE,
     DIVED,
+    FORM,
     HEAP,
+    HIGH,
+    KIND,
+    LOW,
+    NO_HEAP,
     NO_NODE,
     NODES,
     POPS,
@@ -23,12 +30,25 @@ from tensorplan.optimism.state import (
     STOP,
     BestPoint,
     Desk,
+    Relaxed,
     Rows,
     SearchState,
     SearchTree,
+    T,
     Trial,
 )
-from tensorplan.optimism.tree import CLOSED, INNER, OPEN, VOID, carry, load, pop_heap, push_heap, store
+from tensorplan.optimism.kernels.tree import (
+    CLOSED,
+    INNER,
+    OPEN,
+    VOID,
+    carry,
+    fill_heap,
+    load,
+    pop_heap,
+    push_heap,
+    store,
+)
 
 GOING, DONE, FULL, STOPPED = 0, 1, 2, 3
 """How steps end: there is more to do, the bounds have met, the pool must grow, another thread asked to stop."""
@@ -49,10 +69,12 @@ REPAIR = 8
 """Nodes taken from the heap between two repairs, where there is a point: a repair costs as much as a branching."""
 
 
-@compiled
+@kernel
 def work(state: SearchState, gap: float, steps: int) -> int:
     """Some steps of the search: GOING, DONE, FULL or STOPPED.  A step that is stopped leaves the tree as it was."""
     rows, desk, tree, best = state.rows, state.desk, state.tree, state.best
+    if tree.counters[HEAP] == NO_HEAP:
+        fill_heap(tree)
     for _ in range(steps):
         if not has_room(tree, state.disjunctions.alternatives):
             return FULL
@@ -67,7 +89,7 @@ def work(state: SearchState, gap: float, steps: int) -> int:
         relaxed = record(desk, tree, node, found)
         if prune(tree, node, relaxed, best.value[0] + gap) or postpone(tree, node, relaxed.bound, old):
             continue
-        carry(desk, state.copy, relaxed.active)
+        carry(desk.basis, state.kept, relaxed.active)
         if state.disjunctions.product and repair_is_due(tree, best):
             repair(state, relaxed, proven)
             if prune(tree, node, relaxed, best.value[0] + gap):
@@ -162,7 +184,7 @@ def branch(tree: SearchTree, trial: Trial, node: int, slot: int, floor: float) -
         child = tree.counters[NODES]
         tree.counters[NODES] += 1
         adopt(tree, trial, node, child, slot, a)
-        if trial.kind[slot, a] == EMPTY:
+        if trial.integers[KIND, slot, a] == EMPTY:
             tree.state[child] = VOID
         elif tree.bound[child] <= floor:
             tree.state[child] = CLOSED
@@ -177,12 +199,12 @@ def branch(tree: SearchTree, trial: Trial, node: int, slot: int, floor: float) -
 @inlined
 def adopt(tree: SearchTree, trial: Trial, node: int, child: int, slot: int, a: int) -> None:
     """Write child a of a branching into the tree, with its own multipliers or its parent's if they prove no less."""
-    tree.parent[child], tree.form[child] = node, trial.form[slot, a]
-    tree.low[child], tree.high[child] = trial.low[slot, a], trial.high[slot, a]
-    if trial.kind[slot, a] == EMPTY or trial.bound[slot, a] < tree.bound[node]:
-        tree.bound[child], tree.t[child] = trial.bound[slot, a], trial.t[slot, a]
-        tree.active[child] = trial.active[slot, a]
-        for j in range(trial.active[slot, a]):
+    tree.parent[child], tree.form[child] = node, trial.integers[FORM, slot, a]
+    tree.low[child], tree.high[child] = trial.reals[LOW, slot, a], trial.reals[HIGH, slot, a]
+    if trial.integers[KIND, slot, a] == EMPTY or trial.reals[BOUND, slot, a] < tree.bound[node]:
+        tree.bound[child], tree.t[child] = trial.reals[BOUND, slot, a], trial.reals[T, slot, a]
+        tree.active[child] = trial.integers[ACTIVE, slot, a]
+        for j in range(trial.integers[ACTIVE, slot, a]):
             tree.row[child, j], tree.side[child, j] = trial.row[slot, a, j], trial.side[slot, a, j]
             tree.y[child, j] = trial.y[slot, a, j]
     else:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tensorplan.optimism.basis import dot
-from tensorplan.optimism.compiled import inlined
-from tensorplan.optimism.points import SATISFIED, violation
-from tensorplan.optimism.relax import EMPTY, Relaxed, relax
-from tensorplan.optimism.state import SOLVED, SearchState, Trial
-from tensorplan.optimism.tree import carry, narrow, widen
+from tensorplan.optimism.kernels.compiled import inlined
+from tensorplan.optimism.kernels.points import SATISFIED, violation
+from tensorplan.optimism.kernels.relax import EMPTY, relax
+from tensorplan.optimism.kernels.state import (
+    ACTIVE,
+    BOUND,
+    FORM,
+    HI,
+    HIGH,
+    KIND,
+    LO,
+    LOW,
+    ROW,
+    SIDE,
+    SOLVED,
+    Relaxed,
+    SearchState,
+    T,
+    Trial,
+    X,
+    Y,
+)
+from tensorplan.optimism.kernels.tree import carry, narrow, widen
+from tensorplan.optimism.kernels.vectors import Vector, dot
 
 NO_SLOT = -1
 """Instead of the slot of a branching: no disjunction is violated."""
@@ -38,7 +54,7 @@ ALL_LOST = 2.0
 @inlined
 def cover(trial: Trial, slot: int, first: int, a: int, width: float) -> None:
     """Child a of a cover: the slab |l_a| <= width."""
-    trial.form[slot, a], trial.low[slot, a], trial.high[slot, a] = first + a, -width, width
+    trial.integers[FORM, slot, a], trial.reals[LOW, slot, a], trial.reals[HIGH, slot, a] = first + a, -width, width
 
 
 @inlined
@@ -50,7 +66,7 @@ def plan_slabs(trial: Trial, slot: int, first: int, alternatives: int, width: fl
 
 
 @inlined
-def plan_cut(state: SearchState, slot: int, first: int, tol: float, values: Any, least: Any) -> bool:
+def plan_cut(state: SearchState, slot: int, first: int, tol: float, values: Vector, least: Vector) -> bool:
     """Branch into a slab |l_a| <= tol / Π_{b != a} m_b that cuts x off, and empty ones; says whether there is one."""
     rows, trial, alternatives = state.rows, state.trial, state.disjunctions.alternatives
     for a in range(alternatives):
@@ -68,7 +84,7 @@ def plan_cut(state: SearchState, slot: int, first: int, tol: float, values: Any,
 
 
 @inlined
-def widest_factor(state: SearchState, first: int, values: Any, least: Any) -> int:
+def widest_factor(state: SearchState, first: int, values: Vector, least: Vector) -> int:
     """The factor b with the largest |l_b(x)| / m_b whose range can be split between the two; -1 if there is none."""
     rows = state.rows
     widest, pick = 0.0, -1
@@ -91,8 +107,8 @@ def plan_split(state: SearchState, slot: int, f: int, at: float, value: float, l
     if value < 0.0:
         at = -at
     trial.children[slot] = 2
-    trial.form[slot, 0], trial.low[slot, 0], trial.high[slot, 0] = f, -np.inf, at
-    trial.form[slot, 1], trial.low[slot, 1], trial.high[slot, 1] = f, at, np.inf
+    trial.integers[FORM, slot, 0], trial.reals[LOW, slot, 0], trial.reals[HIGH, slot, 0] = f, -np.inf, at
+    trial.integers[FORM, slot, 1], trial.reals[LOW, slot, 1], trial.reals[HIGH, slot, 1] = f, at, np.inf
 
 
 @inlined
@@ -110,9 +126,9 @@ def plan_product(state: SearchState, slot: int, first: int, tol: float) -> None:
     total = 1.0
     for a in range(alternatives):
         f = first + a
-        values[a] = (dot(rows.f[f], desk.x) - rows.centre[f]) * rows.scale[f]
-        low = (desk.lo[f] - rows.centre[f]) * rows.scale[f]
-        high = (desk.hi[f] - rows.centre[f]) * rows.scale[f]
+        values[a] = (dot(rows.f[f], desk.basis.v[X]) - rows.centre[f]) * rows.scale[f]
+        low = (desk.ranges[LO, f] - rows.centre[f]) * rows.scale[f]
+        high = (desk.ranges[HI, f] - rows.centre[f]) * rows.scale[f]
         least[a] = max(0.0, low, -high) if rows.moves[f] else abs(values[a])
         total *= abs(values[a])
     if plan_cut(state, slot, first, tol, values, least):
@@ -141,18 +157,20 @@ def plan(state: SearchState, slot: int) -> None:
 def try_children(state: SearchState, slot: int, k: int, t: float) -> None:
     """Solve the children in a slot; the desk holds the parent, with k active rows, before and after."""
     rows, desk, trial = state.rows, state.desk, state.trial
+    basis = desk.basis
     for child in range(trial.children[slot]):
-        form = trial.form[slot, child]
-        before = narrow(rows, desk, form, trial.low[slot, child], trial.high[slot, child])
+        form = trial.integers[FORM, slot, child]
+        before = narrow(rows, desk, form, trial.reals[LOW, slot, child], trial.reals[HIGH, slot, child])
         found = relax(rows, desk, k, t, False)
         state.tree.counters[SOLVED] += 1
-        trial.kind[slot, child], trial.bound[slot, child], trial.t[slot, child] = found.kind, found.bound, found.t
-        trial.active[slot, child] = found.active
+        trial.integers[KIND, slot, child], trial.reals[BOUND, slot, child] = found.kind, found.bound
+        trial.reals[T, slot, child] = found.t
+        trial.integers[ACTIVE, slot, child] = found.active
         for j in range(found.active):
-            trial.row[slot, child, j], trial.side[slot, child, j] = desk.row[j], desk.side[j]
-            trial.y[slot, child, j] = desk.y[j]
+            trial.row[slot, child, j], trial.side[slot, child, j] = basis.names[ROW, j], basis.v[SIDE, j]
+            trial.y[slot, child, j] = basis.v[Y, j]
         widen(desk, form, before)
-        carry(state.copy, desk, k)
+        carry(state.kept, basis, k)
 
 
 @inlined
@@ -160,8 +178,8 @@ def score(trial: Trial, slot: int, bound: float, floor: float) -> tuple[float, i
     """The product of what the children lose against the bound of their parent, and how many must be searched."""
     product, alive = 1.0, 0
     for a in range(trial.children[slot]):
-        value = trial.bound[slot, a]
-        if trial.kind[slot, a] == EMPTY or value <= floor:
+        value = trial.reals[BOUND, slot, a]
+        if trial.integers[KIND, slot, a] == EMPTY or value <= floor:
             product *= ALL_LOST
         else:
             product *= max(bound - value, LEAST_LOSS)

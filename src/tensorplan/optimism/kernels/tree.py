@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tensorplan.optimism.basis import DEPENDENT, clear, fetch, push, split
-from tensorplan.optimism.compiled import compiled, inlined
-from tensorplan.optimism.state import COUNT, HEAP, NODES, Desk, Rows, SearchTree
+from tensorplan.optimism.kernels.basis import DEPENDENT, clear, fetch, push, split
+from tensorplan.optimism.kernels.compiled import inlined, kernel
+from tensorplan.optimism.kernels.state import (
+    CARRIED,
+    COUNT,
+    EQUAL,
+    HEAP,
+    HI,
+    LO,
+    NODES,
+    ROW,
+    SIDE,
+    Basis,
+    Desk,
+    Rows,
+    SearchTree,
+    Y,
+)
+from tensorplan.optimism.kernels.vectors import copy
 
 OPEN, INNER, CLOSED, VOID = 0, 1, 2, 3
 """What a node is: waiting, branched on, a leaf with a bound, a leaf without points."""
 
 
-@compiled
+@kernel
 def push_heap(tree: SearchTree, node: int, key: float) -> None:
     """Insert a node into the heap, the largest key on top.
 
@@ -29,7 +43,7 @@ def push_heap(tree: SearchTree, node: int, key: float) -> None:
     tree.heap[i], tree.key[i] = node, key
 
 
-@compiled
+@kernel
 def fill_heap(tree: SearchTree) -> None:
     """Open all leaves that are not void again, and make them the heap."""
     tree.counters[HEAP] = 0
@@ -39,7 +53,7 @@ def fill_heap(tree: SearchTree) -> None:
             push_heap(tree, node, tree.bound[node])
 
 
-@compiled
+@kernel
 def pop_heap(tree: SearchTree) -> int:
     """Take the node with the largest key."""
     top = tree.heap[0]
@@ -59,38 +73,38 @@ def pop_heap(tree: SearchTree) -> int:
     return int(top)
 
 
-@compiled
+@kernel
 def narrow(rows: Rows, desk: Desk, form: int, low: float, high: float) -> tuple[float, float]:
     """Narrow the range of a form at the node on the desk; returns the range that it had, scaled."""
-    before = desk.lo[form], desk.hi[form]
+    before = desk.ranges[LO, form], desk.ranges[HI, form]
     if before[0] == -np.inf and before[1] == np.inf:
         desk.path[desk.path[COUNT]] = form
         desk.path[COUNT] += 1
-    desk.lo[form] = max(before[0], low / rows.scale[form] + rows.centre[form])
-    desk.hi[form] = min(before[1], high / rows.scale[form] + rows.centre[form])
+    desk.ranges[LO, form] = max(before[0], low / rows.scale[form] + rows.centre[form])
+    desk.ranges[HI, form] = min(before[1], high / rows.scale[form] + rows.centre[form])
     return before
 
 
-@compiled
+@kernel
 def widen(desk: Desk, form: int, before: tuple[float, float]) -> None:
     """Undo the last ``narrow``."""
     if before[0] == -np.inf and before[1] == np.inf:
         desk.path[COUNT] -= 1
-    desk.lo[form], desk.hi[form] = before
+    desk.ranges[LO, form], desk.ranges[HI, form] = before
 
 
 @inlined
 def load(rows: Rows, desk: Desk, tree: SearchTree, node: int) -> int:
     """Put a node's ranges and active rows on the desk; returns the number of active rows."""
     for p in range(desk.path[COUNT]):
-        desk.lo[desk.path[p]] = -np.inf
-        desk.hi[desk.path[p]] = np.inf
+        desk.ranges[LO, desk.path[p]] = -np.inf
+        desk.ranges[HI, desk.path[p]] = np.inf
     desk.path[COUNT] = 0
     walk = node
     while walk > 0:
         narrow(rows, desk, tree.form[walk], tree.low[walk], tree.high[walk])
         walk = tree.parent[walk]
-    k, d = 0, len(desk.x)
+    k, d = 0, len(desk.basis.q)
     clear(rows, desk)
     for i in range(tree.active[node]):
         if k == d:
@@ -103,31 +117,35 @@ def load(rows: Rows, desk: Desk, tree: SearchTree, node: int) -> int:
 @inlined
 def _activate(rows: Rows, desk: Desk, k: int, name: int, side: float) -> int:
     """Make a row active when it is independent of those that are; returns how many are."""
+    basis = desk.basis
     b, equal = fetch(rows, desk, name, side)
-    rest = split(desk, k)
+    rest = split(basis, k)
     if rest <= DEPENDENT:
         return k
-    push(desk, k, name, side, b, equal, 0.0, rest)
+    push(basis, k, name, side, b, equal, 0.0, rest)
     return k + 1
 
 
 @inlined
 def store(desk: Desk, tree: SearchTree, node: int, k: int, bound: float, t: float) -> None:
     """Keep active rows, multipliers, bound and t of the node on the desk."""
+    basis = desk.basis
     tree.bound[node], tree.t[node], tree.active[node] = bound, t, k
     for i in range(k):
-        tree.row[node, i], tree.side[node, i], tree.y[node, i] = desk.row[i], desk.side[i], desk.y[i]
+        tree.row[node, i], tree.side[node, i], tree.y[node, i] = (
+            basis.names[ROW, i],
+            basis.v[SIDE, i],
+            basis.v[Y, i],
+        )
 
 
-@compiled
-def carry(source: Any, target: Any, k: int) -> None:
-    """Copy k active rows and what belongs to them, from the desk to a copy of it or back."""
-    d = len(source.x)
+@kernel
+def carry(source: Basis, target: Basis, k: int) -> None:
+    """Copy k active rows and what belongs to them."""
+    d = len(source.q)
     for i in range(k):
-        target.row[i], target.side[i], target.equal[i] = source.row[i], source.side[i], source.equal[i]
-        target.b[i], target.y[i], target.cq[i], target.xq[i] = source.b[i], source.y[i], source.cq[i], source.xq[i]
-        for h in range(d):
-            target.q[i, h] = source.q[i, h]
-            target.r[h, i] = source.r[h, i]
-    for h in range(d):
-        target.x[h], target.pc[h], target.x0[h] = source.x[h], source.pc[h], source.x0[h]
+        target.names[ROW, i], target.names[EQUAL, i] = source.names[ROW, i], source.names[EQUAL, i]
+        copy(source.q[i], target.q[i], d)
+        copy(source.r[i], target.r[i], d)
+    for line in range(CARRIED):
+        copy(source.v[line], target.v[line], d + 1)

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorplan.optimism.basis import dot, drop_negative
-from tensorplan.optimism.compiled import compiled, inlined
-from tensorplan.optimism.relax import EMPTY, Relaxed, project, relax
-from tensorplan.optimism.state import COUNT, REPAIRS, SOLVED, Desk, Disjunctions, Rows, SearchState
-from tensorplan.optimism.tree import carry, narrow, widen
+from tensorplan.optimism.kernels.basis import drop_negative
+from tensorplan.optimism.kernels.compiled import inlined, kernel
+from tensorplan.optimism.kernels.relax import EMPTY, project, relax
+from tensorplan.optimism.kernels.state import (
+    COUNT,
+    HI,
+    LO,
+    PC,
+    REPAIRS,
+    SOLVED,
+    Desk,
+    Disjunctions,
+    Relaxed,
+    Rows,
+    SearchState,
+    X,
+)
+from tensorplan.optimism.kernels.tree import carry, narrow, widen
+from tensorplan.optimism.kernels.vectors import dot, partial_dot
 
 SATISFIED = 1e-9
 """A disjunction is satisfied when an alternative is missed by no more than this (distance, in the unit ball).
@@ -34,15 +48,16 @@ PATIENT, IMPATIENT = 8, 16
 missing by a little."""
 
 
-@compiled
+@kernel
 def violation(rows: Rows, desk: Desk, disjunctions: Disjunctions, i: int) -> float:
     """By how much x misses disjunction i (0 when satisfied, or decided at the node)."""
+    basis = desk.basis
     tol, alternatives = disjunctions.tol[i], disjunctions.alternatives
     first = i * alternatives
     if disjunctions.product:
         total, least = 1.0, np.inf
         for f in range(first, first + alternatives):
-            off = abs(dot(rows.f[f], desk.x) - rows.centre[f])
+            off = abs(dot(rows.f[f], basis.v[X]) - rows.centre[f])
             total *= off * rows.scale[f]
             if rows.moves[f]:
                 least = min(least, off)
@@ -52,39 +67,42 @@ def violation(rows: Rows, desk: Desk, disjunctions: Disjunctions, i: int) -> flo
         return least if least > SATISFIED else 0.0
     least = np.inf
     for f in range(first, first + alternatives):
-        if desk.hi[f] < np.inf:
+        if desk.ranges[HI, f] < np.inf:
             return 0.0
-        least = min(least, abs(dot(rows.f[f], desk.x) - rows.centre[f]) - tol / rows.scale[f])
+        least = min(least, abs(dot(rows.f[f], basis.v[X]) - rows.centre[f]) - tol / rows.scale[f])
     return least if least > SATISFIED else 0.0
 
 
 @inlined
 def is_feasible(rows: Rows, desk: Desk) -> bool:
     """Whether x satisfies the ball, all rows and the ranges of the node."""
-    worst = np.sqrt(dot(desk.x, desk.x)) - 1.0
+    basis = desk.basis
+    worst = np.sqrt(partial_dot(basis.v[X], basis.v[X], 0, len(basis.q))) - 1.0
     for p in range(desk.path[COUNT]):
         f = desk.path[p]
-        value = dot(rows.f[f], desk.x)
-        worst = max(worst, value - desk.hi[f], desk.lo[f] - value)
+        value = dot(rows.f[f], basis.v[X])
+        worst = max(worst, value - desk.ranges[HI, f], desk.ranges[LO, f] - value)
     for j in range(len(rows.hi)):
-        worst = max(worst, dot(rows.a[j], desk.x) - rows.hi[j])
+        worst = max(worst, dot(rows.a[j], basis.v[X]) - rows.hi[j])
     return bool(worst <= TOLERATED)
 
 
 @inlined
 def value_in_ball(rows: Rows, desk: Desk) -> tuple[float, float]:
     """<c, x> of x moved into the ball, and the norm by which it is divided for that."""
-    norm = max(1.0, np.sqrt(dot(desk.x, desk.x)))
-    return dot(rows.c, desk.x) / norm, norm
+    basis = desk.basis
+    norm = max(1.0, np.sqrt(partial_dot(basis.v[X], basis.v[X], 0, len(basis.q))))
+    return dot(rows.c, basis.v[X]) / norm, norm
 
 
 @inlined
 def move_back(state: SearchState, relaxed: Relaxed, excess: float) -> bool:
     """Replace x by x of a smaller t, at which <c, x> is less by the excess; says whether it satisfies everything."""
     rows, desk = state.rows, state.desk
-    slope = dot(desk.pc, desk.pc)
+    basis = desk.basis
+    slope = partial_dot(basis.v[PC], basis.v[PC], 0, len(basis.q))
     t = relaxed.t - (excess / slope if slope > 0.0 else np.inf)
-    if t <= 0.0 or project(rows, desk, drop_negative(desk, relaxed.active, t), True)[0] == EMPTY:
+    if t <= 0.0 or project(rows, desk, drop_negative(basis, relaxed.active, t), True)[0] == EMPTY:
         return False
     missed = 0
     for i in range(len(state.disjunctions.tol)):
@@ -92,13 +110,14 @@ def move_back(state: SearchState, relaxed: Relaxed, excess: float) -> bool:
     return missed == 0
 
 
-@compiled
+@kernel
 def admit(state: SearchState, relaxed: Relaxed, proven: float) -> None:
     """Let x be the best point if it is; one that is ahead of what is proven is moved back.
 
     The desk holds the point of ``relaxed``, and afterwards maybe another.
     """
     rows, desk, best = state.rows, state.desk, state.best
+    basis = desk.basis
     value, norm = value_in_ball(rows, desk)
     if value > proven + AHEAD:
         if not move_back(state, relaxed, value - min(relaxed.bound, proven + BACK)):
@@ -106,8 +125,8 @@ def admit(state: SearchState, relaxed: Relaxed, proven: float) -> None:
         value, norm = value_in_ball(rows, desk)
     if best.value[0] < value <= proven + AHEAD and is_feasible(rows, desk):
         best.value[0] = value
-        for h in range(len(desk.x)):
-            best.x[h] = desk.x[h] / norm
+        for h in range(len(basis.q)):
+            best.x[h] = basis.v[X, h] / norm
 
 
 @inlined
@@ -116,7 +135,7 @@ def nearest_factor(rows: Rows, desk: Desk, disjunctions: Disjunctions, i: int) -
     alternatives = disjunctions.alternatives
     total, way, pick = 1.0, np.inf, -1
     for f in range(i * alternatives, (i + 1) * alternatives):
-        off = abs(dot(rows.f[f], desk.x) - rows.centre[f])
+        off = abs(dot(rows.f[f], desk.basis.v[X]) - rows.centre[f])
         total *= off * rows.scale[f]
         if rows.moves[f] and off < way:
             way, pick = off, f
@@ -159,4 +178,4 @@ def repair(state: SearchState, relaxed: Relaxed, proven: float) -> None:
     while used > 0:
         used -= 1
         widen(desk, undo.form[used], (undo.low[used], undo.high[used]))
-    carry(state.copy, desk, active)
+    carry(state.kept, desk.basis, active)

@@ -19,24 +19,43 @@ multipliers, <c, x> <= b·y + ‖c - Aᵀy‖, and a node is called empty only w
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
-from tensorplan.optimism.basis import (
+from tensorplan.optimism.kernels.basis import (
     DEPENDENT,
     back_substitute,
-    dot,
     drop,
     drop_negative,
     fetch,
     place,
     push,
     split,
-    sum_of_squares,
 )
-from tensorplan.optimism.compiled import compiled, inlined
-from tensorplan.optimism.state import COUNT, GIVEN_UP, STOP, Desk, Rows
+from tensorplan.optimism.kernels.compiled import inlined, kernel
+from tensorplan.optimism.kernels.state import (
+    COUNT,
+    CQ,
+    EQUAL,
+    GIVEN_UP,
+    HI,
+    LO,
+    PIVOTS,
+    ROW,
+    SIDE,
+    STOP,
+    B,
+    Desk,
+    Integers,
+    N,
+    Relaxed,
+    Rows,
+    U,
+    W,
+    X,
+    Y,
+    Z,
+)
+from tensorplan.optimism.kernels.vectors import add, copy, dot, fill, partial_dot
 
 VIOLATED = 1e-11
 """A row is violated when it is missed by more than this (distance, in the unit ball)."""
@@ -62,7 +81,7 @@ LEAST_T = 1e-3
 ROUNDS = 100
 """Corrections of t; two or three are usual, and bisection needs 50."""
 
-PIVOTS = 40
+MOST_PIVOTS = 40
 """Rows that may enter a projection, per dimension and five more: many times what is usual, so only cycling ends it."""
 
 UNIT = 2.3e-16
@@ -72,43 +91,29 @@ BOUNDED, EMPTY, STUCK = 0, 1, 2
 """A node problem has a maximum, or no point; a row can neither enter nor be proved to contradict the others."""
 
 
-class Relaxed(NamedTuple):
-    """A solved node problem."""
-
-    kind: int
-    """BOUNDED or EMPTY."""
-    active: int
-    """The number of active rows; in an EMPTY one, of rows with a multiplier."""
-    bound: float
-    """What the multipliers prove, rounded up; -inf when EMPTY."""
-    rounding: float
-    """How much of the bound rounding up has added."""
-    t: float
-    """x = x(t)."""
-
-
 @inlined
 def find_violated(rows: Rows, desk: Desk, everything: bool, gave: int) -> tuple[int, float, float]:
     """The most violated row that was not given up: its name, its side, and by how much (0 when there is none).
 
     Ranges and hot rows come first; the others are looked at only when those hold and ``everything`` is wanted.
     """
+    basis = desk.basis
     worst, name, side = VIOLATED, 0, 0.0
     for p in range(desk.path[COUNT]):
         f = desk.path[p]
-        value = dot(rows.f[f], desk.x)
-        miss = max(value - desk.hi[f], desk.lo[f] - value)
+        value = dot(rows.f[f], basis.v[X])
+        miss = max(value - desk.ranges[HI, f], desk.ranges[LO, f] - value)
         if miss > worst and not _listed(desk.given_up, gave, -1 - f):
-            worst, name, side = miss, -1 - f, 1.0 if value - desk.hi[f] == miss else -1.0
+            worst, name, side = miss, -1 - f, 1.0 if value - desk.ranges[HI, f] == miss else -1.0
     for p in range(desk.hot[COUNT]):
         j = desk.hot[p]
-        miss = dot(rows.a[j], desk.x) - rows.hi[j]
+        miss = dot(rows.a[j], basis.v[X]) - rows.hi[j]
         if miss > worst and not _listed(desk.given_up, gave, j):
             worst, name, side = miss, j, 1.0
     if side == 0.0 and everything:
         for j in range(len(rows.hi)):
             if not desk.is_hot[j]:
-                miss = dot(rows.a[j], desk.x) - rows.hi[j]
+                miss = dot(rows.a[j], basis.v[X]) - rows.hi[j]
                 if miss > VIOLATED:
                     desk.is_hot[j] = True
                     desk.hot[desk.hot[COUNT]] = j
@@ -118,8 +123,8 @@ def find_violated(rows: Rows, desk: Desk, everything: bool, gave: int) -> tuple[
     return name, side, worst if side != 0.0 else 0.0
 
 
-@compiled
-def _listed(names: Any, count: int, name: int) -> bool:
+@kernel
+def _listed(names: Integers, count: int, name: int) -> bool:
     found = False
     for i in range(count):
         found = found or names[i] == name
@@ -132,22 +137,21 @@ def rounding_error(k: int, d: int, size: float) -> float:
     return (2 * k + d + 8) * UNIT * size
 
 
-@compiled
+@kernel
 def prove_empty(rows: Rows, desk: Desk, k: int) -> bool:
     """Whether b·y + ‖Aᵀy‖ < 0 for the multipliers of the first k entries: then no x in the ball satisfies the rows."""
-    d = len(desk.x)
-    for h in range(d):
-        desk.z[h] = 0.0
+    basis = desk.basis
+    d = len(basis.q)
+    fill(basis.v[Z], 0.0, d)
     total, size = 0.0, 0.0
     for i in range(k):
-        if desk.y[i] < 0.0 and not desk.equal[i]:
-            desk.y[i] = 0.0
-        total += desk.y[i] * desk.b[i]
-        size += abs(desk.y[i]) * (abs(desk.b[i]) + 1.0)
-        fetch(rows, desk, desk.row[i], desk.side[i])
-        for h in range(d):
-            desk.z[h] += desk.y[i] * desk.n[h]
-    return bool(total + np.sqrt(sum_of_squares(desk.z, d)) < -rounding_error(k, d, size))
+        if basis.v[Y, i] < 0.0 and not basis.names[EQUAL, i]:
+            basis.v[Y, i] = 0.0
+        total += basis.v[Y, i] * basis.v[B, i]
+        size += abs(basis.v[Y, i]) * (abs(basis.v[B, i]) + 1.0)
+        fetch(rows, desk, basis.names[ROW, i], basis.v[SIDE, i])
+        add(basis.v[Z], basis.v[Y, i], basis.v[N], d)
+    return bool(total + np.sqrt(partial_dot(basis.v[Z], basis.v[Z], 0, d)) < -rounding_error(k, d, size))
 
 
 @inlined
@@ -156,24 +160,26 @@ def contradicts(rows: Rows, desk: Desk, k: int) -> bool:
 
     Then the multipliers on the desk are the proof; else they are as before.
     """
+    basis = desk.basis
     for i in range(k):
-        desk.u[i] = desk.y[i]
-        desk.y[i] = -desk.w[i]
-    desk.y[k] = 1.0
+        basis.v[U, i] = basis.v[Y, i]
+        basis.v[Y, i] = -basis.v[W, i]
+    basis.v[Y, k] = 1.0
     proved = prove_empty(rows, desk, k + 1)
     if not proved:
         for i in range(k):
-            desk.y[i] = desk.u[i]
+            basis.v[Y, i] = basis.v[U, i]
     return proved
 
 
 @inlined
 def longest_step(desk: Desk, k: int) -> tuple[float, int]:
     """How far y may move along -w until a multiplier vanishes, and which one (inf and -1: none does)."""
+    basis = desk.basis
     step, blocking = np.inf, -1
     for i in range(k):
-        if desk.w[i] > BLOCKING and not desk.equal[i]:
-            ratio = max(desk.y[i], 0.0) / desk.w[i]
+        if basis.v[W, i] > BLOCKING and not basis.names[EQUAL, i]:
+            ratio = max(basis.v[Y, i], 0.0) / basis.v[W, i]
             if ratio < step:
                 step, blocking = ratio, i
     return step, blocking
@@ -182,51 +188,55 @@ def longest_step(desk: Desk, k: int) -> tuple[float, int]:
 @inlined
 def enter(rows: Rows, desk: Desk, k: int, name: int, side: float, miss: float) -> tuple[int, int]:
     """Move along the path on which the multiplier of a violated row grows until the row holds: (kind, active rows)."""
-    d = len(desk.x)
+    basis = desk.basis
+    d = len(basis.q)
     b, equal = fetch(rows, desk, name, side)
     own = 0.0
     while True:
-        rest = split(desk, k)
-        for i in range(k):
-            desk.w[i] = desk.u[i]
-        back_substitute(desk, k, desk.w)
+        rest = split(basis, k)
+        copy(basis.v[U], basis.v[W], k)
+        back_substitute(basis, k, basis.v[W])
         step, blocking = longest_step(desk, k)
         free = rest > DEPENDENT and k < d
         full = miss / (rest * rest) if free else np.inf
         if not free and blocking < 0:
-            desk.row[k], desk.side[k], desk.b[k], desk.equal[k] = name, side, b, equal
+            basis.names[ROW, k], basis.v[SIDE, k], basis.v[B, k], basis.names[EQUAL, k] = (
+                name,
+                side,
+                b,
+                equal,
+            )
             if contradicts(rows, desk, k):
                 return EMPTY, k + 1
             return STUCK, k
         if full < step:
             step, blocking = full, -1
-        for i in range(k):
-            desk.y[i] -= step * desk.w[i]
+        add(basis.v[Y], -step, basis.v[W], k)
         own += step
         if free:
-            for h in range(d):
-                desk.x[h] -= step * desk.z[h]
+            add(basis.v[X], -step, basis.v[Z], d)
             miss -= step * rest * rest
         if blocking < 0:
-            push(desk, k, name, side, b, equal, own, rest)
+            push(basis, k, name, side, b, equal, own, rest)
             return BOUNDED, k + 1
-        drop(desk, k, blocking)
+        drop(basis, k, blocking)
         k -= 1
 
 
-@compiled
+@kernel
 def project(rows: Rows, desk: Desk, k: int, everything: bool) -> tuple[int, int]:
     """Goldfarb and Idnani from the current x, W, y >= 0: (BOUNDED or EMPTY, the number of active rows).
 
     When EMPTY, the rows and multipliers on the desk, one more than active, prove it.
     """
     gave = 0
-    for _ in range(PIVOTS * (len(desk.x) + 5)):
+    for _ in range(MOST_PIVOTS * (len(desk.basis.q) + 5)):
         if desk.is_hot[STOP]:
             break
         name, side, miss = find_violated(rows, desk, everything, gave)
         if side == 0.0:
             break
+        desk.given_up[PIVOTS] += 1
         kind, k = enter(rows, desk, k, name, side, miss)
         if kind == EMPTY:
             return EMPTY, k
@@ -244,20 +254,19 @@ def dual_bound(rows: Rows, desk: Desk, k: int) -> tuple[float, float]:
 
     The second number is how much rounding up has added.
     """
-    d = len(desk.x)
-    for h in range(d):
-        desk.z[h] = rows.c[h]
+    basis = desk.basis
+    d = len(basis.q)
+    copy(rows.c, basis.v[Z], d)
     total, size = 0.0, 1.0
     for i in range(k):
-        if desk.y[i] < 0.0 and not desk.equal[i]:
-            desk.y[i] = 0.0
-        total += desk.y[i] * desk.b[i]
-        size += abs(desk.y[i]) * (abs(desk.b[i]) + 1.0)
-        fetch(rows, desk, desk.row[i], desk.side[i])
-        for h in range(d):
-            desk.z[h] -= desk.y[i] * desk.n[h]
+        if basis.v[Y, i] < 0.0 and not basis.names[EQUAL, i]:
+            basis.v[Y, i] = 0.0
+        total += basis.v[Y, i] * basis.v[B, i]
+        size += abs(basis.v[Y, i]) * (abs(basis.v[B, i]) + 1.0)
+        fetch(rows, desk, basis.names[ROW, i], basis.v[SIDE, i])
+        add(basis.v[Z], -basis.v[Y, i], basis.v[N], d)
     rounding = rounding_error(k, d, size)
-    return float(total + np.sqrt(sum_of_squares(desk.z, d)) + rounding), float(rounding)
+    return float(total + np.sqrt(partial_dot(basis.v[Z], basis.v[Z], 0, d)) + rounding), float(rounding)
 
 
 @inlined
@@ -267,29 +276,30 @@ def touch(rows: Rows, desk: Desk, k: int, rest: float, everything: bool) -> tupl
     It is empty, or does no more than touch the ball.  Multipliers grow like 1/t, and so does their rounding; what the
     bound misses by stopping at t > 0 is t ‖P c‖²/2.  Take the t at which the two are equal.
     """
+    basis = desk.basis
     if prove_empty(rows, desk, k):
         return EMPTY, k, 0.0
     size = 1.0
     for i in range(k):
-        size += abs(desk.y[i]) * (abs(desk.b[i]) + 1.0)
-    t = min(LEAST_T, np.sqrt(2.0 * rounding_error(k, len(desk.x), size)) / max(rest, DEPENDENT))
-    k = drop_negative(desk, k, t)
+        size += abs(basis.v[Y, i]) * (abs(basis.v[B, i]) + 1.0)
+    t = min(LEAST_T, np.sqrt(2.0 * rounding_error(k, len(basis.q), size)) / max(rest, DEPENDENT))
+    k = drop_negative(basis, k, t)
     kind, k = project(rows, desk, k, everything)
     if kind == BOUNDED:
-        place(desk, k, t)
+        place(basis, k, t)
     return kind, k, t
 
 
 @inlined
 def next_event(desk: Desk, k: int, t: float) -> float:
     """The t at which the next multiplier vanishes while x stays where it is; their slopes are left in w."""
-    for i in range(k):
-        desk.w[i] = desk.cq[i]
-    back_substitute(desk, k, desk.w)
+    basis = desk.basis
+    copy(basis.v[CQ], basis.v[W], k)
+    back_substitute(basis, k, basis.v[W])
     event = np.inf
     for i in range(k):
-        if desk.w[i] < -FALLING and not desk.equal[i]:
-            event = min(event, t - desk.y[i] / desk.w[i])
+        if basis.v[W, i] < -FALLING and not basis.names[EQUAL, i]:
+            event = min(event, t - basis.v[Y, i] / basis.v[W, i])
     return event
 
 
@@ -303,21 +313,22 @@ def between(goal: float, low: float, high: float) -> float:
     return 2.0 * max(low, LEAST_T) if high == np.inf else 0.5 * (low + high)
 
 
-@compiled
+@kernel
 def relax(rows: Rows, desk: Desk, k: int, t: float, everything: bool) -> Relaxed:
     """Solve the node on the desk from k active rows and a guess of t.
 
     BOUNDED: x maximises <c, x>, y are multipliers for c, and the bound follows from them.
     EMPTY: the rows and multipliers on the desk prove that there is no x.
     """
+    basis = desk.basis
     low, high = 0.0, np.inf
     fixed = False  # whether x is the same for all larger t, as in a linear program
     for _ in range(ROUNDS):
-        k = drop_negative(desk, k, t)
+        k = drop_negative(basis, k, t)
         kind, k = project(rows, desk, k, everything)
         if kind == EMPTY:
             return Relaxed(EMPTY, k, -np.inf, 0.0, t)
-        square, rest = place(desk, k, t)
+        square, rest = place(basis, k, t)
         norm = square + t * t * rest * rest
         if norm > 1.0:
             high = min(high, t)
@@ -342,6 +353,6 @@ def relax(rows: Rows, desk: Desk, k: int, t: float, everything: bool) -> Relaxed
             break
         t = between(goal, low, high)
     for i in range(k):
-        desk.y[i] = desk.w[i] if fixed else desk.y[i] / t if t > 0.0 else 0.0
+        basis.v[Y, i] = basis.v[W, i] if fixed else basis.v[Y, i] / t if t > 0.0 else 0.0
     bound, rounding = dual_bound(rows, desk, k)
     return Relaxed(BOUNDED, k, bound, rounding, t)

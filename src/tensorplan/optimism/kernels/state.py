@@ -1,4 +1,4 @@
-"""What a search works on: one object of arrays, for compiled code.
+"""What a search works on: one object of arrays.
 
 Compiled code allocates nothing: all scratch memory is here.  Objects are passed by value, array by array, so the
 innermost functions take only those parts of the state that they need.
@@ -27,8 +27,14 @@ NODES, HEAP, SOLVED, DIVE, DIVED, POPS = range(6)
 
 NO_NODE = -1
 
+NO_HEAP = -1
+"""Entries of the heap of a search that is taken up again: it is to be filled."""
+
 GIVEN_UP = 16
 """Rows that a projection may give up, being neither independent of the others nor provably in conflict with them."""
+
+PIVOTS = GIVEN_UP
+"""The place in ``Desk.given_up`` that counts the rows that entered a projection: what a search mostly consists of."""
 
 REPAIRS = 24
 """Rounds of the search for a feasible point near a node's; more seldom help."""
@@ -64,77 +70,77 @@ class Disjunctions(NamedTuple):
     """A."""
 
 
-class Desk(NamedTuple):
-    """Working memory of one node problem; k active rows."""
+SIDE, B, Y, CQ, XQ, X, PC, X0, U, W, Z, N = range(12)
+"""Lines of ``Basis.v``.  Of the active rows: SIDE is +1 when a row is active at hi, -1 at lo; B is side * rhs; Y the
+multipliers.  In the basis: CQ and XQ are the coordinates of c and of x0.  X is the point, PC is P c, X0 the point of
+least norm with all active rows tight.  Scratch: U, W, Z, and N for the row that is being added."""
+
+CARRIED = U
+"""The lines before this one belong to a node; those from here on are scratch."""
+
+ROW, EQUAL = range(2)
+"""Lines of ``Basis.names``: the active rows, and whether each is an equality, whose multiplier may have any sign."""
+
+LO, HI = range(2)
+"""Lines of ``Desk.ranges``."""
+
+
+class Basis(NamedTuple):
+    """The active rows of a node, k <= d of them, or d + 1 in a proof that it is empty.
+
+    Few arrays with many lines, since each array that a compiled function is passed costs time, and to compile too.
+    """
 
     q: Floats
     """Orthonormal basis of the span of the active rows, one per line, (d, d)."""
     r: Floats
     """Upper triangular: active row j is Σ_i r[i, j] q[i], (d, d)."""
-    row: Integers
-    """The active rows, (d + 1,)."""
-    side: Floats
-    """+1 when the row is active at hi, -1 at lo, (d + 1,)."""
-    equal: Flags
-    """Whether it is an equality, whose multiplier may have any sign, (d + 1,)."""
-    b: Floats
-    """side * rhs, (d + 1,)."""
-    y: Floats
-    """Multipliers, (d + 1,)."""
-    x: Floats
-    """The point, (d,)."""
-    cq: Floats
-    """Coordinates of c in the basis, (d + 1,)."""
-    xq: Floats
-    """Coordinates of x0 in the basis, (d + 1,)."""
-    pc: Floats
-    """P c, (d,)."""
-    x0: Floats
-    """The point of least norm with all active rows tight, (d,)."""
-    u: Floats
-    """Scratch, (d + 1,)."""
-    w: Floats
-    """Scratch, (d + 1,)."""
-    z: Floats
-    """Scratch, (d + 1,)."""
-    n: Floats
-    """Scratch: the row that is being added, (d,)."""
-    lo: Floats
-    """lo <= <f_k, x> is asked for at this node, (n A,)."""
-    hi: Floats
-    """<f_k, x> <= hi is asked for at this node, (n A,)."""
+    v: Floats
+    """Vectors, see ``SIDE`` and the names beside it, (12, d + 1)."""
+    names: Integers
+    """See ``ROW`` and ``EQUAL``, (2, d + 1)."""
+
+
+class Desk(NamedTuple):
+    """Working memory of one node problem."""
+
+    basis: Basis
+    ranges: Floats
+    """LO <= <f_k, x> <= HI is asked for at this node, (2, n A)."""
     given_up: Integers
-    """Rows that the projection under way has given up, (GIVEN_UP,)."""
+    """Rows that the projection under way has given up, and the number of pivots, (GIVEN_UP + 1,)."""
     path: Integers
     """The forms with a range at this node, and their number, (n A + 1,)."""
     hot: Integers
     """Plain rows that were violated somewhere, looked at first, and their number, (m + 1,)."""
     is_hot: Flags
-    """Which those are, and whether to stop, (m + 1,).
-
-    That is no array of its own because the desk is passed by value, and each array of it costs time.
-    """
+    """Which those are, and whether to stop, (m + 1,)."""
 
 
-class Keep(NamedTuple):
-    """A copy of what the desk holds of a node while its children are tried; the fields are those of the desk."""
+class Relaxed(NamedTuple):
+    """A solved node problem."""
 
-    q: Floats
-    r: Floats
-    row: Integers
-    side: Floats
-    equal: Flags
-    b: Floats
-    y: Floats
-    x: Floats
-    cq: Floats
-    xq: Floats
-    pc: Floats
-    x0: Floats
+    kind: int
+    """BOUNDED or EMPTY, see :mod:`tensorplan.optimism.kernels.relax`."""
+    active: int
+    """The number of active rows; in an EMPTY one, of rows with a multiplier."""
+    bound: float
+    """What the multipliers prove, rounded up; -inf when EMPTY."""
+    rounding: float
+    """How much of the bound rounding up has added."""
+    t: float
+    """x = x(t)."""
+
+
+FORM, KIND, ACTIVE = range(3)
+"""``Trial.integers``: the form of which a child narrows the range, BOUNDED or EMPTY, and its number of active rows."""
+
+LOW, HIGH, BOUND, T = range(4)
+"""``Trial.reals``: the range that a child gives its form, what is proven of it, and its t."""
 
 
 class Trial(NamedTuple):
-    """The branchings that are tried, one per slot, and what their children would be, (slots, max(A, 2), ..)."""
+    """The branchings that are tried, one per slot, and what their children would be."""
 
     disjunction: Integers
     """(slots,)."""
@@ -142,14 +148,12 @@ class Trial(NamedTuple):
     """By how much x misses it, (slots,)."""
     children: Integers
     """How many there are, (slots,)."""
-    form: Integers
-    low: Floats
-    high: Floats
-    kind: Integers
-    bound: Floats
-    t: Floats
-    active: Integers
+    integers: Integers
+    """Of each child: see ``FORM`` and the names beside it, (3, slots, max(A, 2))."""
+    reals: Floats
+    """Of each child: see ``LOW`` and the names beside it, (4, slots, max(A, 2))."""
     row: Integers
+    """The active rows of each child, (slots, max(A, 2), d + 1); so are their sides and multipliers."""
     side: Floats
     y: Floats
     value: Floats
@@ -203,46 +207,34 @@ class SearchState(NamedTuple):
     rows: Rows
     disjunctions: Disjunctions
     desk: Desk
-    copy: Keep
+    kept: Basis
+    """A copy of the node on the desk, while its children are tried."""
     trial: Trial
     repair: Repair
     tree: SearchTree
     best: BestPoint
 
 
-def make_desk(d: int, forms: int, rows: int) -> Desk:
-    """Working memory for a program of that size."""
-    vector = [np.zeros(d + 1) for _ in range(8)]
-    return Desk(
+def make_basis(d: int) -> Basis:
+    """Working memory for active rows in dimension d."""
+    return Basis(
         q=np.zeros((d, d)),
         r=np.zeros((d, d)),
-        row=np.zeros(d + 1, dtype=np.int64),
-        side=vector[0],
-        equal=np.zeros(d + 1, dtype=np.bool_),
-        b=vector[1],
-        y=vector[2],
-        x=np.zeros(d),
-        cq=vector[3],
-        xq=vector[4],
-        pc=np.zeros(d),
-        x0=np.zeros(d),
-        u=vector[5],
-        w=vector[6],
-        z=vector[7],
-        n=np.zeros(d),
-        lo=np.full(forms, -np.inf),
-        hi=np.full(forms, np.inf),
-        given_up=np.zeros(GIVEN_UP, dtype=np.int64),
+        v=np.zeros((12, d + 1)),
+        names=np.zeros((2, d + 1), dtype=np.int64),
+    )
+
+
+def make_desk(d: int, forms: int, rows: int) -> Desk:
+    """Working memory for a program of that size."""
+    return Desk(
+        basis=make_basis(d),
+        ranges=np.stack([np.full(forms, -np.inf), np.full(forms, np.inf)]),
+        given_up=np.zeros(GIVEN_UP + 1, dtype=np.int64),
         path=np.zeros(forms + 1, dtype=np.int64),
         hot=np.zeros(rows + 1, dtype=np.int64),
         is_hot=np.zeros(rows + 1, dtype=np.bool_),
     )
-
-
-def make_keep(d: int) -> Keep:
-    """Memory for the copy of a node in dimension d."""
-    desk = make_desk(d, 0, 0)
-    return Keep(*(getattr(desk, name) for name in Keep._fields))
 
 
 def make_trial(slots: int, alternatives: int, d: int) -> Trial:
@@ -252,13 +244,8 @@ def make_trial(slots: int, alternatives: int, d: int) -> Trial:
         disjunction=np.zeros(slots, dtype=np.int64),
         miss=np.zeros(slots),
         children=np.zeros(slots, dtype=np.int64),
-        form=np.zeros(shape, dtype=np.int64),
-        low=np.zeros(shape),
-        high=np.zeros(shape),
-        kind=np.zeros(shape, dtype=np.int64),
-        bound=np.zeros(shape),
-        t=np.zeros(shape),
-        active=np.zeros(shape, dtype=np.int64),
+        integers=np.zeros((3, *shape), dtype=np.int64),
+        reals=np.zeros((4, *shape)),
         row=np.zeros((*shape, d + 1), dtype=np.int64),
         side=np.zeros((*shape, d + 1)),
         y=np.zeros((*shape, d + 1)),
