@@ -56,12 +56,13 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tensorplan needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
+# --no-compile: Python compiles the few modules that are imported when they are, which takes less time
 $(VENV)/core.stamp: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
 	@touch $@
 
 $(VENV)/%.stamp: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[$*]"
 	@touch $@
 
 clean:
