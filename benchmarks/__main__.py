@@ -5,6 +5,7 @@ from benchmarks import (
     backward_induction,
     certified,
     clauses,
+    equations,
     frozen_lake,
     game,
     gym,
@@ -18,6 +19,7 @@ for part in (startup, access, frozen_lake, backward_induction, game, hard):
     part.main()
 optimism.main(["--quick"])
 tensorplan.main(["--quick"])
+equations.main(["--quick"])
 certified.main(["--quick"])
 clauses.main(["--quick"])
 gym.main(["--only", "throughput"])

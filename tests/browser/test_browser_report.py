@@ -84,7 +84,7 @@ def test_themes(visit, path, scheme):
         assert page.inner_text("#theme") == text
         assert page.evaluate(ground) == colour
     page.reload()
-    assert page.evaluate(ground) == dark
+    page.wait_for_function(f"{ground} === '{dark}'")
 
 
 @pytest.mark.parametrize("width", [390, 1200])

@@ -38,8 +38,8 @@ smaller: a large B must not make a large gap look small."""
 SECONDS = 30.0
 """About the longest search before a rollout of the best θ found so far."""
 
-EASY = 0.7
-"""About the longest search where an equation can be had instead: ten thousand nodes for 40 features."""
+EASY = 1.0
+"""About the longest search, in seconds, where an equation can be had instead: some ten thousand nodes."""
 
 LARGE = 48
 """Features above which equations alone are used: a search would take longer than the queries that it saves."""
