@@ -56,18 +56,11 @@ def test_nothing_is_searched_there(monkeypatch):
     assert episode.certificate.status == "certified"
 
 
+@pytest.mark.parametrize(("mode", "seeds"), [("alone", 12), ("impatient", 6)])
 @pytest.mark.parametrize("kind", study.KINDS)
-def test_awkward_features_by_equations_alone(kind, alone):
-    for seed in range(12):
-        problem = study.awkward(kind, seed)
-        (episode,) = tp.run(problem, tp.TensorPlan()).episodes
-        loose = problem.bound > 100 * problem.mdp.horizon
-        proved(problem, episode.certificate, study.optimum(problem), ("certified", "limit")[: 1 + loose])
-
-
-@pytest.mark.parametrize("kind", study.KINDS)
-def test_awkward_features_by_both(kind, impatient):
-    for seed in range(6):
+def test_awkward_features(kind, mode, seeds, request):
+    request.getfixturevalue(mode)
+    for seed in range(seeds):
         problem = study.awkward(kind, seed)
         (episode,) = tp.run(problem, tp.TensorPlan()).episodes
         loose = problem.bound > 100 * problem.mdp.horizon

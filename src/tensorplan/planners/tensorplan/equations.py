@@ -78,6 +78,11 @@ class Equations:
         return self.facts.memory.refutation
 
     @property
+    def status(self) -> str:
+        """Of a planning run that a contradiction ends: the features are refuted, or digits have run out."""
+        return "limit" if self.refutation is None else "refuted"
+
+    @property
     def theta(self) -> Array:
         """[1, θ] for the shortest θ that satisfies them all."""
         return np.concatenate([[1.0], self.known.theta])

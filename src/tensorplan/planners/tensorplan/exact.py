@@ -208,7 +208,7 @@ class ExactPlanning(Planning[ExactPolicy]):
             self._take_bound()
             self._keep(rollout)
         if self.equations.refuted:
-            return "limit" if self.equations.refutation is None else "refuted"
+            return self.equations.status
         self._tell_equation(rollout, failed=rollout.failed)
         if self._refuted_by_return():
             return "refuted"
@@ -217,7 +217,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         self._close(rollout)
         self._challenge()
         if not self.equations.agree():
-            return "limit" if self.equations.refutation is None else "refuted"
+            return self.equations.status
         return "closed"
 
     def _take_bound(self) -> None:
@@ -373,7 +373,7 @@ class ExactPlanning(Planning[ExactPolicy]):
         if self._refuted_by_return():
             if self.by_equations:
                 self.equations.contradict_path(self.root, self.best)
-                return "limit" if self.equations.refutation is None else "refuted"
+                return self.equations.status
             self._record_return()
             self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
             return "refuted"

@@ -56,7 +56,7 @@ def refutation(
     except KeyboardInterrupt:
         pass  # the refutation stands; less is said about it
     excused = f" up to eta={eta:g}" if eta else ""
-    needed = at_least(smallest, larger) or "what it would need was not looked for to the end"
+    needed = at_least(smallest, larger) or "which eta or B it would take was not looked for to the end"
     return NotRealizable(
         f"problem {problem!r} is not realizable{excused} with B={sol.radius:g} ({certainty}): no parameter agrees with "
         f"what was measured at {listed(places)}; {needed}",
