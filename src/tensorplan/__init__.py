@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "tensorplan.core": (
-        "END MDP Access Certificate Episode Learner Node Outcome Planner Policy Problem Run Sample Trail Walk"
+        "END MDP Access Batched Certificate Episode Learner Node Outcome Planner Policy Problem Run Sample Trail Walk"
     ),
     "tensorplan.core.errors": (
         "BadInput BudgetSpent CertificateError NotReached NotRealizable ProblemError ProgramError Refused "
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from tensorplan.core import END as END
     from tensorplan.core import MDP as MDP
     from tensorplan.core import Access as Access
+    from tensorplan.core import Batched as Batched
     from tensorplan.core import Certificate as Certificate
     from tensorplan.core import Episode as Episode
     from tensorplan.core import Learner as Learner

@@ -78,6 +78,27 @@ class Vectorised(Protocol):
 
 
 @runtime_checkable
+class Batched(Protocol):
+    """An MDP that steps many (state, action) pairs at once, with noise that pairs may share.
+
+    Its states are numbers, or tuples of k numbers; n of them are an array (n,), or (n, k).  For every pair, the law of
+    ``step_many`` over a row of noise is that of ``step``.  Results may be arrays of NumPy or JAX.
+    """
+
+    def draw_noise(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        """The noise of n steps, (n, ...); rows are independent and identically distributed."""
+
+    def step_many(
+        self, states: NDArray[Any], actions: NDArray[Any], noise: NDArray[Any]
+    ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+        """Step pair i with noise[i]: rewards (n,), next states shaped like ``states``, and where these are END (n,).
+
+        A deterministic function of its arguments: repeating a row of noise shares it between pairs.  Next states that
+        are END may be any numbers.
+        """
+
+
+@runtime_checkable
 class Enumerable(Protocol):
     """An MDP that can list its states, which global access needs."""
 

@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 
 from tensorplan.core import END, Array, Problem, State
 from tensorplan.core.errors import QUOTED, BadInput, ProblemError, raised, shown
+from tensorplan.problems.states import unpack as unpack_states
 
 HALF = QUOTED // 2
 """Characters of a quoted object in a message that quotes several."""
 
 ROUNDING = 1e-12
 """The relative distance from the declared range up to which a reward is clipped to it (rounding)."""
+
+FLOAT_ROUNDING = 4
+"""The same in units of the relative precision of rewards that come as an array: ``step_many`` may use 32 bits."""
 
 RETURN_SLACK = 1e-6
 """The same for returns, which accumulate the rounding of many steps."""
@@ -70,6 +74,61 @@ def draw_batch(
     if which.dtype.kind not in "iu" or not 0 <= which.min() <= which.max() < count:
         raise ProblemError(f"{where} gave indices that are not among 0 .. {count - 1}, for {count} successors")
     return rewards, following, which
+
+
+def draw_many(
+    problem: Problem, states: NDArray[Any], stage: int, actions: NDArray[Any], noise: NDArray[Any]
+) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+    """(rewards, next states, where these are END) of many pairs of one stage from one ``step_many``, checked."""
+    mdp: Any = problem.mdp
+    where = f"step_many({len(states)} states) at stage {stage}"
+    result = _called(problem, where, lambda: _arrays(mdp.step_many(states, actions, noise)))
+    if len(result) != 3:
+        raise ProblemError(f"{where} must return (rewards, next states, ended), got {len(result)} objects")
+    rewards, following, ended = result
+    shapes = (rewards.shape, following.shape, ended.shape)
+    if shapes != (actions.shape, states.shape, actions.shape):
+        raise ProblemError(
+            f"{where} gave rewards, next states and ended of the shapes {', '.join(map(str, shapes))}, "
+            f"for states of shape {states.shape}"
+        )
+    if rewards.dtype.kind not in "biuf" or following.dtype.kind not in "biuf" or ended.dtype != np.bool_:
+        kinds = f"{rewards.dtype}, {following.dtype} and {ended.dtype}"
+        raise ProblemError(f"{where} gave rewards, next states and ended of the types {kinds}, not numbers and bool")
+    if problem.next_stage(stage) == problem.horizon:
+        ended = np.ones(ended.shape, dtype=np.bool_)
+    return _checked_rewards(problem, states, stage, actions, rewards), _checked_states(where, following, ended), ended
+
+
+def _arrays(result: Any) -> tuple[NDArray[Any], ...]:
+    return tuple(np.asarray(part) for part in result)
+
+
+def _checked_rewards(
+    problem: Problem, states: NDArray[Any], stage: int, actions: NDArray[Any], rewards: NDArray[Any]
+) -> Array:
+    """The rewards, clipped if outside of the declared range by rounding only; ProblemError names the first other."""
+    low, high = problem.reward_range
+    floats: Array = rewards.astype(np.float64, copy=False)
+    if not floats.size or low <= floats.min() <= floats.max() <= high:
+        return floats
+    precision = FLOAT_ROUNDING * float(np.finfo(rewards.dtype).eps) if rewards.dtype.kind == "f" else 0.0
+    slack = max(ROUNDING, precision) * max(1.0, abs(low), abs(high))
+    bad = ~((floats >= low - slack) & (floats <= high + slack))
+    if bad.any():
+        i = int(np.argmax(bad))
+        (state,) = unpack_states(states[i : i + 1])
+        checked_reward(problem, state, stage, int(actions[i]), float(floats[i]))
+    return floats.clip(low, high)
+
+
+def _checked_states(where: str, following: NDArray[Any], ended: NDArray[np.bool_]) -> NDArray[Any]:
+    """The next states, after checking that those that are not END are finite."""
+    if following.dtype.kind == "f":
+        bad = ~np.isfinite(following).reshape(len(ended), -1).all(axis=1) & ~ended
+        if bad.any():
+            raise ProblemError(f"{where} gave the next state {shown(following[bad][0].tolist())}")
+    return following
 
 
 def _called(problem: Problem, what: str, call: Callable[[], Any], error: Exception | None = None) -> Any:

@@ -61,6 +61,13 @@ class Queue(TabularMDP):
         _, successors, which = super().step_batch(state, action, n, rng)
         return np.array([self._paid(state, following) for following in successors])[which], successors, which
 
+    def step_many(
+        self, states: NDArray[Any], actions: NDArray[Any], noise: NDArray[Any]
+    ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+        """Step pair i with noise[i]: rewards, next states, and where these are END."""
+        _, following, ended = super().step_many(states, actions, noise)
+        return self.reward * (following > states) - self.holding * states, following, ended
+
     def _paid(self, state: int, following: State) -> float:
         came = following is not END and following > state
         return self.reward * came - self.holding * state

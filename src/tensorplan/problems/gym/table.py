@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from tensorplan.core import END, Array, State
 from tensorplan.problems.gym.spaces import ObservationPoints, Viewed
+from tensorplan.problems.tables.outcomes import ENDED, Outcomes
 from tensorplan.problems.tables.tabular import TabularMDP
 
 
@@ -73,6 +75,24 @@ class GymTable(Viewed, TabularMDP):
         which = np.searchsorted(np.array(cumulative), rng.random(n), side="right") if cumulative else np.zeros(n, int)
         rewards = np.array([reward for reward, _ in outcomes])
         return rewards[which], [following for _, following in outcomes], which
+
+    def step_many(
+        self, states: NDArray[Any], actions: NDArray[Any], noise: NDArray[Any]
+    ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+        """Step pair i with noise[i]: rewards, next states, and where these are END."""
+        outcomes, rewards = self._listed
+        picked = outcomes.pick(states * self.actions + actions, noise[:, 0])
+        following = outcomes.successors[picked]
+        return rewards[picked], following, following == ENDED
+
+    @cached_property
+    def _listed(self) -> tuple[Outcomes, Array]:
+        """The outcomes of all pairs, and their rewards."""
+        ends = np.cumsum([0, *(len(outcomes) for _, outcomes in self._outcomes)])
+        cumulative = np.concatenate([[*sums, 1.0] for sums, _ in self._outcomes])
+        drawn = [outcome for _, outcomes in self._outcomes for outcome in outcomes]
+        successors = np.array([ENDED if following is END else following for _, following in drawn])
+        return Outcomes(ends, cumulative, successors), np.array([reward for reward, _ in drawn])
 
     # ----------------------------------------------------------------- as an environment
 

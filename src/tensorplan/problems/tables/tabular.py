@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorplan.core import END, Array, Problem, State
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import number, whole
+from tensorplan.problems.tables.outcomes import ENDED, Outcomes, cumulative_rows
 
 ROW_SLACK = 1e-9
 """How far from 1 the sum of the probabilities of a row may be (rounding)."""
@@ -85,6 +86,7 @@ class TabularMDP:
         self.deterministic_transitions = all(_one_per_row(m) for m in self._matrices)
         self._selects = [hasattr(m, "indptr") and _one_per_row(m) and bool((m.data == 1).all()) for m in self._matrices]
         self._rows: dict[int, tuple[list[float], list[State], float]] = {}
+        self._outcomes_by_stage: dict[int, Outcomes] = {}
         self._start = self._start_distribution(start)
 
     # ----------------------------------------------------------------- as a simulator
@@ -120,6 +122,53 @@ class TabularMDP:
             return np.full(n, reward), successors, which
         low, high = self.reward_range
         return np.where(rng.random(n) * (high - low) < reward - low, high, low), successors, which
+
+    def draw_noise(self, n: int, rng: np.random.Generator) -> Array:
+        """Uniform numbers (n, 1): one for the next state; (n, 2) with a second one for a noisy reward."""
+        return rng.random((n, 1 + self.noise))
+
+    def step_many(
+        self, states: NDArray[Any], actions: NDArray[Any], noise: NDArray[Any]
+    ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+        """Step pair i with noise[i]: rewards, next states, and where these are END."""
+        states, actions = np.asarray(states), np.asarray(actions)
+        rewards, following = np.empty(len(states)), np.empty(len(states), dtype=np.int64)
+        for stage, where in self._by_stage(states):
+            local, moves = states[where] - self._offsets[stage], self._moves(stage)
+            means = self._rewards[stage][local, actions[where]]
+            picked = moves.pick(local * self.actions + actions[where], noise[where, 0])
+            rewards[where], following[where] = self._noisy(means, noise[where]), moves.successors[picked]
+        return rewards, following, following == ENDED
+
+    def _by_stage(self, states: NDArray[Any]) -> list[tuple[int, Any]]:
+        """The stages (tables) of the states, and where in the array those of each stage are."""
+        if not states.size:
+            return []
+        first, last = (self.stage_of(int(extreme)) for extreme in (states.min(), states.max()))
+        if first == last:
+            return [(first, slice(None))]
+        stages = np.searchsorted(self._offsets, states, side="right") - 1
+        return [(stage, stages == stage) for stage in np.unique(stages).tolist()]
+
+    def _noisy(self, means: Array, noise: NDArray[Any]) -> Array:
+        """Rewards with these means: themselves, or an end of the range of rewards by the second number of the noise."""
+        if not self.noise:
+            return means
+        low, high = self.reward_range
+        return np.where(noise[:, 1] * (high - low) < means - low, high, low)
+
+    def _moves(self, stage: int) -> Outcomes:
+        """The next states of all pairs of a stage (table), computed at the first access."""
+        if stage not in self._outcomes_by_stage:
+            matrix, pairs = self._matrices[stage], self._rewards[stage].size
+            if matrix is None:
+                ends, columns, cumulative = np.arange(pairs + 1), np.full(pairs, ENDED), np.ones(pairs)
+            else:
+                ends, columns, cumulative = cumulative_rows(matrix)
+                offset, following = (self._offsets[stage + 1], stage + 1) if self.layered else (0, 0)
+                columns = np.where(columns == self._sizes[following], ENDED, columns + offset)
+            self._outcomes_by_stage[stage] = Outcomes(ends, cumulative, columns)
+        return self._outcomes_by_stage[stage]
 
     def _row(self, state: int, action: int) -> tuple[list[float], list[State], float]:
         """The cumulative probabilities (without the last), successors and mean reward of a pair."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Enumerable, Features, OptimalValues, Problem, State, Vectorised
+from tensorplan.core import Batched, Enumerable, Features, OptimalValues, Problem, State, Vectorised
 from tensorplan.problems.tables.reachable import WHOLE
 from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.transforms.forwarding import Forwarding
@@ -45,6 +45,8 @@ class TailMDP(Forwarding):
         mdp: Any = problem.mdp
         if isinstance(mdp, Vectorised):
             self.step_batch = mdp.step_batch
+        if isinstance(mdp, Batched):
+            self.draw_noise, self.step_many = mdp.draw_noise, mdp.step_many
         if isinstance(mdp, Enumerable):
             self.states: Callable[[int], Any] = lambda stage: mdp.states(stage + first)
 

@@ -1,0 +1,58 @@
+"""Outcomes of many pairs of a table at once, by inverting their distribution functions.
+
+The outcomes of all pairs are stored one after another, with the cumulative probabilities of each pair, and a uniform
+number picks one of them by a binary search within the pair.  This takes memory for the entries of the table only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorplan.core import Array
+
+ENDED = -1
+"""The number that stands for END among next states."""
+
+
+class Outcomes(NamedTuple):
+    """The outcomes of all pairs: those of pair i are at ``ends[i]`` .. ``ends[i+1] - 1``."""
+
+    ends: NDArray[np.int64]
+    cumulative: Array
+    """The probability of each outcome and of those of the same pair before it."""
+    successors: NDArray[np.int64]
+    """The next state of each outcome, or ENDED."""
+
+    def pick(self, pairs: NDArray[Any], uniform: NDArray[Any]) -> NDArray[np.int64]:
+        """The position of the outcome of each pair for a number in [0, 1): the first with cumulative > uniform."""
+        low: NDArray[np.int64] = self.ends[pairs]
+        high = self.ends[pairs + 1] - 1
+        while (low < high).any():
+            middle = (low + high) // 2
+            beyond = self.cumulative[middle] <= uniform
+            low, high = np.where(beyond, np.minimum(middle + 1, high), low), np.where(beyond, high, middle)
+        return low
+
+
+def cumulative_rows(matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+    """(ends, columns, cumulative probabilities) of the nonzero entries of a dense or CSR matrix, row by row."""
+    if hasattr(matrix, "indptr"):
+        ends, columns = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+        return ends, columns, _running_sums(ends, matrix.data)
+    rows, columns = np.nonzero(matrix)
+    ends = np.searchsorted(rows, np.arange(len(matrix) + 1))
+    return ends, columns, _running_sums(ends, matrix[rows, columns])
+
+
+def _running_sums(ends: NDArray[np.int64], weights: Array) -> Array:
+    """Cumulative sums within each row, added in the order of ``np.cumsum``."""
+    sums, at = weights.copy(), ends[:-1]
+    last = ends[1:] - 1
+    while True:
+        at, last = at[at < last] + 1, last[at < last]
+        if not at.size:
+            return sums
+        sums[at] += sums[at - 1]
