@@ -7,17 +7,19 @@ them over the whole catalog and every planner.  The strategies need the extra ``
 from __future__ import annotations
 
 import copy
+import math
 import random
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorplan.core import END, NORM_SLACK, Planner, Problem, Run, Vectorised
+from tensorplan.core import END, NORM_SLACK, Batched, Planner, Problem, Run, Vectorised
 from tensorplan.core.errors import BadInput, ProblemError
 from tensorplan.loop import run
 from tensorplan.problems.random.featurize import featurize
-from tensorplan.problems.simulate import believable, contradiction, draw
+from tensorplan.problems.simulate import believable, contradiction, draw, draw_many, draw_noise
+from tensorplan.problems.states import pack, unpack
 from tensorplan.problems.tables.tabular import TabularMDP
 
 if TYPE_CHECKING:
@@ -27,12 +29,22 @@ TOLERANCE = 1e-7
 """The error of <φ, θ*> and of Bellman's equation, relative to the value, that counts as rounding."""
 
 
+ALARM = 1e-9
+"""The probability that two samples of one law are taken for different ones, per comparison."""
+
+MET = 0.3
+"""The share of the pairs of random episodes at which ``step_many`` is checked, so that later stages are, too."""
+
+DIGITS = 5
+"""Decimals to which rewards and states are compared: ``step_many`` may use 32 bits."""
+
+
 def check_problem(problem: Problem, *, episodes: int = 20, max_steps: int = 200, seed: int = 0) -> int:
     """The number of states visited in random episodes, after checking the contract of the problem there.
 
     Checked are features (shape, finite, norm, reproducible), rewards and returns in their range, declared determinism,
-    the shapes of ``step_batch``, and, if the solution is known, Bellman's equation for deterministic steps,
-    <φ, θ*> = v*, q* within eta, and ‖θ*‖ <= B.
+    the shapes of ``step_batch``, ``step_many`` against ``step`` (:func:`check_step_many`), and, if the solution is
+    known, Bellman's equation for deterministic steps, <φ, θ*> = v*, q* within eta, and ‖θ*‖ <= B.
     """
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2)]
     world, twin = streams
@@ -56,7 +68,104 @@ def check_problem(problem: Problem, *, episodes: int = 20, max_steps: int = 200,
             visited += 1
         if state is END:
             _check_returns(problem, played)
+    if isinstance(problem.mdp, Batched):
+        check_step_many(problem, seed=seed)
     return visited
+
+
+def check_step_many(problem: Problem, *, pairs: int = 8, draws: int = 2_000, seed: int = 0) -> int:
+    """The number of pairs at which ``step_many`` was compared with ``step``, met in random episodes.
+
+    Checked are shapes and ranges, that the result for a pair depends on its state, its action and its noise alone, and
+    that rewards and next states have the law of ``step``, by ``draws`` samples of each.  A distribution function that
+    differs by 0.25 somewhere is missed with probability below 1e-8, at 2,000 draws.
+    """
+    rng = np.random.default_rng(seed)
+    for state, stage, action in (met := _met(problem, pairs, rng)):
+        noise = draw_noise(problem, draws, rng)
+        states, actions = np.repeat(pack([state]), draws, axis=0), np.full(draws, action)
+        result = draw_many(problem, states, stage, actions, noise)
+        _check_arguments_decide(problem, states, stage, actions, noise, result)
+        _check_law(problem, state, stage, action, result, rng)
+    return len(met)
+
+
+def _met(problem: Problem, pairs: int, rng: np.random.Generator) -> list[tuple[Any, int, int]]:
+    """States, stages and actions of random episodes, at most so many."""
+    met: list[tuple[Any, int, int]] = []
+    for _ in range(pairs):
+        state, stage = problem.mdp.start(rng), 0
+        while state is not END and len(met) < pairs:
+            action = int(rng.integers(problem.actions))
+            if not met or rng.random() < MET:
+                met.append((state, stage, action))
+            _, following = draw(problem, state, stage, action, rng)
+            state, stage = problem.arrive(following, stage), problem.next_stage(stage)
+    return met
+
+
+def _check_arguments_decide(
+    problem: Problem, states: Any, stage: int, actions: Any, noise: Any, result: tuple[Any, Any, Any]
+) -> None:
+    """Steps of every other pair, in reverse, must be the same as before."""
+    order = np.arange(0, len(actions), 2)[::-1]
+    again = draw_many(problem, states[order], stage, actions[order], noise[order])
+    (rewards, following, ended), (rewards2, following2, ended2) = ([part[order] for part in result], again)
+    alive = ~ended
+    if not (
+        np.array_equal(ended, ended2)
+        and np.allclose(rewards, rewards2, rtol=TOLERANCE, atol=TOLERANCE)
+        and np.allclose(following[alive], following2[alive], rtol=TOLERANCE, atol=TOLERANCE)
+    ):
+        raise ProblemError(
+            f"step_many at state={unpack(states[:1])[0]!r}, stage={stage}, action={int(actions[0])} gives other "
+            "results for the same noise when called again: it must depend on its arguments alone, row by row"
+        )
+
+
+def _check_law(
+    problem: Problem, state: Any, stage: int, action: int, result: tuple[Any, Any, Any], rng: np.random.Generator
+) -> None:
+    """Compare the result of ``step_many`` at one pair with as many calls of ``step``."""
+    rewards, following, ended = result
+    steps = [draw(problem, state, stage, action, rng) for _ in rewards]
+    nexts = [problem.arrive(following, stage) for _, following in steps]
+    over = np.array([following is END for following in nexts])
+    single = np.array([reward for reward, _ in steps])
+    one, two = _rows(single, nexts, over), _rows(rewards, unpack(following), ended)
+    compared = {"rewards": (single, rewards), "the share of END": (over, ended)}
+    if len(one) and len(two):
+        mix = rng.random(one.shape[1])  # a combination, so that numbers must also depend on each other as in step
+        compared |= {f"number {i} of the next state": (one[:, i + 1], two[:, i + 1]) for i in range(len(mix) - 1)}
+        compared["the reward with the next state"] = one @ mix, two @ mix
+    for what, (first, second) in compared.items():
+        if _distance(first, second) > _critical(len(first), len(second)):
+            raise ProblemError(
+                f"step_many at state={state!r}, stage={stage}, action={action} draws from another law than step: "
+                f"{what} differs"
+            )
+
+
+def _rows(rewards: Any, nexts: list[Any], ended: Any) -> Any:
+    """(reward, numbers of the next state) of the steps that did not end."""
+    alive = [following for following, over in zip(nexts, ended.tolist(), strict=True) if not over]
+    return np.column_stack([rewards[~ended], pack(alive)]) if alive else np.zeros((0, 1))
+
+
+def _distance(one: Any, two: Any) -> float:
+    """The largest difference of two empirical distribution functions, up to rounding of the values (Smirnov)."""
+    one, two = (np.round(np.asarray(x, dtype=np.float64), DIGITS) for x in (one, two))
+    at = np.concatenate([one, two])
+    below = [np.searchsorted(np.sort(x), at, side="right") / len(x) for x in (one, two)]
+    return float(np.abs(below[0] - below[1]).max())
+
+
+def _critical(n: int, m: int) -> float:
+    """The distance that two samples of one law exceed with probability below ``ALARM`` (Dvoretzky, Kiefer, Wolfowitz).
+
+    Each empirical distribution is within sqrt(ln(4/ALARM) / (2 n)) of the true one, but for probability ALARM / 2.
+    """
+    return sum(math.sqrt(math.log(4 / ALARM) / (2 * size)) for size in (n, m))
 
 
 def _check_features(problem: Problem, state: Any, stage: int) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorplan as tp
+from tensorplan.core import END
 from tensorplan.testing import problems
 
 
@@ -388,3 +389,64 @@ def test_a_bad_reward_in_a_batch_is_named():
     access = local(problem(High()))
     with pytest.raises(tp.ProblemError, match=r"step\(state=0, action=0\) at stage 0 gave the reward 7.0"):
         access.query(access.root, 0, 3)
+
+
+class Sliding(Walk):
+    """A simulator that steps many pairs at once: half of the steps stay, and state 3 ends half of the time."""
+
+    horizon = 6
+
+    def step(self, state, action, rng):
+        return self.one(state, action, rng.random())
+
+    def one(self, state, action, u):
+        return float(u < 0.25), (END if state == 3 else state + action) if u < 0.5 else state
+
+    def draw_noise(self, n, rng):
+        return rng.random((n, 1))
+
+    def step_many(self, states, actions, noise):
+        u = noise[:, 0]
+        return (u < 0.25).astype(float), np.where(u < 0.5, states + actions, states), (u < 0.5) & (states == 3)
+
+
+def test_many_samples_are_drawn_by_step_many():
+    access = local(problem(Sliding(step=None)), seed=3)  # step itself is never called
+    mirror = np.random.default_rng(3).random(400)
+    sample = access.sample(access.root, 1, 400)
+    assert access.spent == 400
+    assert [node.key for node in sample.successors] == [0, 1]
+    expected = [Sliding().one(0, 1, u) for u in mirror.tolist()]
+    assert [(r, node.key) for r, node in sample] == expected
+    assert all(type(node.key) is int for node in sample.successors)
+    assert sample.successors[0].stage == 1
+
+
+def test_ends_drawn_by_step_many():
+    access = tp.LocalAccess(problem(Sliding()), 3, np.random.default_rng(0))
+    sample = access.sample(access.root, 1, 100)
+    stays, ends = sample.successors
+    assert (stays.key, ends) == (3, END)
+    assert 20 < (sample.which == 1).sum() < 80
+    short = tp.LocalAccess(problem(Sliding(horizon=1)), 0, np.random.default_rng(0))
+    assert short.sample(short.root, 1, 50).successors == [END]
+
+
+def test_step_many_is_metered_and_checked():
+    access = local(problem(Sliding()), budget=10)
+    with pytest.raises(tp.BudgetSpent):
+        access.sample(access.root, 0, 11)
+    assert access.spent == 0
+    words = tp.LocalAccess(problem(Sliding()), "a", np.random.default_rng(0))
+    with pytest.raises(tp.ProblemError, match="many states at once must be numbers"):
+        words.sample(words.root, 0, 5)
+
+
+def test_step_many_must_keep_what_is_declared_deterministic():
+    access = local(problem(Sliding(deterministic_transitions=True)))
+    with pytest.raises(tp.ProblemError, match="is declared to have deterministic transitions"):
+        access.sample(access.root, 1, 50)
+    fixed = Sliding(deterministic_transitions=True, horizon=1)
+    access = local(problem(fixed))
+    access.query(access.root, 0)
+    assert access.sample(access.root, 0, 50).successors == [END]  # the last step ends, which contradicts nothing

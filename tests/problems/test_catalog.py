@@ -36,7 +36,7 @@ def test_every_example_builds(name):
         linear = problem.state_features(state, 0) @ problem.theta
     else:
         linear = (problem.action_features(state, 0) @ problem.theta).max()
-    assert linear == pytest.approx(problem.optimal_value(state), abs=1e-9)
+    assert linear == pytest.approx(problem.optimal_value(state), abs=problem.eta + 1e-9)
     reward, _ = problem.mdp.step(state, problem.actions - 1, rng)
     assert problem.reward_range[0] <= reward <= problem.reward_range[1]
 

@@ -23,19 +23,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.access.meter import Meter
-from tensorplan.core import END, Array, Outcome, Problem, State, Trail, Vectorised, Walk
+from tensorplan.core import END, Array, Batched, Outcome, Problem, State, Trail, Vectorised, Walk
 from tensorplan.core.errors import BadInput, NotReached, ProblemError, shown
 from tensorplan.problems.realizability import Misfit, misfit_of
 from tensorplan.problems.simulate import (
     checked_reward,
     contradiction,
     draw_batch,
+    draw_many,
+    draw_noise,
     generators,
     retry,
     unpack,
     whole_action,
 )
-from tensorplan.problems.states import equal, hashable, incomparable
+from tensorplan.problems.states import equal, hashable, incomparable, pack
+from tensorplan.problems.states import unpack as unpack_states
 
 INTERNED = 200_000
 """Most nodes kept, so that a state seen again is the same node with its features computed; bounds memory."""
@@ -46,6 +49,9 @@ costs more than the query."""
 
 CLOSED = -1
 """Replaces the secret when the episode is over: no seal matches it."""
+
+Draws = tuple[Array, Sequence[State], NDArray[np.integer[Any]]]
+"""Rewards (n,), the distinct next states, and the index of the next state of each sample (n,)."""
 
 _pair = tuple.__new__  # faster than Outcome(reward, next), whose constructor is Python code
 
@@ -278,13 +284,12 @@ class LocalAccess:
             reward, following = self._query_cached(state, stage, action)
             return Batch(np.full(n, reward), (self._issue_next(following, stage),), np.zeros(n, dtype=np.intp))
         mdp = self._problem.mdp
-        if isinstance(mdp, Vectorised):
+        if isinstance(mdp, Vectorised | Batched):
             self._meter.charge(n)
-            rewards, following, which = draw_batch(self._problem, state, stage, action, n, self._rng)
-            if not self._low <= float(rewards.min()) <= float(rewards.max()) <= self._high:
-                checked = [checked_reward(self._problem, state, stage, action, r) for r in rewards.tolist()]
-                rewards = np.array(checked)
-            if self.deterministic_transitions:
+            draw = self._draw_batch if isinstance(mdp, Vectorised) else self._draw_many
+            rewards, following, which = draw(state, stage, action, n)
+            ends = stage == self._last and not isinstance(mdp, Vectorised)  # draw_many says END, whatever follows
+            if self.deterministic_transitions and not ends:
                 for reward, i in zip(rewards.tolist(), which.tolist(), strict=True):
                     self._record(state, stage, action, reward, following[i])
         else:
@@ -294,6 +299,22 @@ class LocalAccess:
             rewards = np.array([reward for reward, _ in results])
             following, which = [successor for _, successor in results], np.arange(n)
         return Batch(rewards, [self._issue_next(s, stage) for s in following], which)
+
+    def _draw_batch(self, state: State, stage: int, action: int, n: int) -> Draws:
+        """n samples by ``step_batch``."""
+        rewards, following, which = draw_batch(self._problem, state, stage, action, n, self._rng)
+        if not self._low <= float(rewards.min()) <= float(rewards.max()) <= self._high:
+            rewards = np.array([checked_reward(self._problem, state, stage, action, r) for r in rewards.tolist()])
+        return rewards, following, which
+
+    def _draw_many(self, state: State, stage: int, action: int, n: int) -> Draws:
+        """n samples by ``step_many``, with each next state listed once."""
+        states, noise = np.repeat(pack([state]), n, axis=0), draw_noise(self._problem, n, self._rng)
+        rewards, reached, ended = draw_many(self._problem, states, stage, np.full(n, action), noise)
+        distinct, places = np.unique(reached[~ended], axis=0, return_inverse=True)
+        which = np.full(n, len(distinct))
+        which[~ended] = places.reshape(-1)
+        return rewards, unpack_states(distinct) + [END] * bool(ended.any()), which
 
     def recheck(self, node: Any, action: int) -> Outcome:
         """One query that bypasses the cache, charged; a result that contradicts an earlier one is an error."""

@@ -76,6 +76,16 @@ def draw_batch(
     return rewards, following, which
 
 
+def draw_noise(problem: Problem, n: int, rng: np.random.Generator) -> NDArray[Any]:
+    """The noise of n steps of ``step_many``, (n, ...)."""
+    mdp: Any = problem.mdp
+    where = f"draw_noise({n})"
+    noise: NDArray[Any] = _called(problem, where, lambda: np.asarray(mdp.draw_noise(n, rng)))
+    if noise.shape[:1] != (n,):
+        raise ProblemError(f"{where} gave noise of shape {noise.shape}, expected {n} rows")
+    return noise
+
+
 def draw_many(
     problem: Problem, states: NDArray[Any], stage: int, actions: NDArray[Any], noise: NDArray[Any]
 ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:

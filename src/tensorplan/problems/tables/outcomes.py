@@ -32,7 +32,7 @@ class Outcomes(NamedTuple):
         high = self.ends[pairs + 1] - 1
         while (low < high).any():
             middle = (low + high) // 2
-            beyond = self.cumulative[middle] <= uniform
+            beyond = self.cumulative.take(middle) <= uniform
             low, high = np.where(beyond, np.minimum(middle + 1, high), low), np.where(beyond, high, middle)
         return low
 

@@ -24,7 +24,7 @@ ROW_SLACK = 1e-9
 """How far from 1 the sum of the probabilities of a row may be (rounding)."""
 
 BLOCK = 8192
-"""States that are maximised over at a time, so that they stay in the processor's cache."""
+"""States that are maximised over, or stepped, at a time, so that they stay in the processor's cache."""
 
 COMPILED = 500_000
 """Pairs per stage from which on compiled code is worth loading."""
@@ -134,19 +134,18 @@ class TabularMDP:
         states, actions = np.asarray(states), np.asarray(actions)
         rewards, following = np.empty(len(states)), np.empty(len(states), dtype=np.int64)
         for stage, where in self._by_stage(states):
-            local, moves = states[where] - self._offsets[stage], self._moves(stage)
-            means = self._rewards[stage][local, actions[where]]
-            picked = moves.pick(local * self.actions + actions[where], noise[where, 0])
-            rewards[where], following[where] = self._noisy(means, noise[where]), moves.successors[picked]
+            pairs, moves = (states[where] - self._offsets[stage]) * self.actions + actions[where], self._moves(stage)
+            rewards[where] = self._noisy(self._rewards[stage].take(pairs), noise[where])
+            following[where] = moves.successors.take(moves.pick(pairs, noise[where, 0]))
         return rewards, following, following == ENDED
 
     def _by_stage(self, states: NDArray[Any]) -> list[tuple[int, Any]]:
-        """The stages (tables) of the states, and where in the array those of each stage are."""
+        """The stages (tables) of the states, and where in the array those of each stage are, in blocks if only one."""
         if not states.size:
             return []
         first, last = (self.stage_of(int(extreme)) for extreme in (states.min(), states.max()))
         if first == last:
-            return [(first, slice(None))]
+            return [(first, slice(start, start + BLOCK)) for start in range(0, len(states), BLOCK)]
         stages = np.searchsorted(self._offsets, states, side="right") - 1
         return [(stage, stages == stage) for stage in np.unique(stages).tolist()]
 
