@@ -22,6 +22,7 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorplan.access.batches import BatchAccess
 from tensorplan.access.meter import Meter
 from tensorplan.core import END, Array, Batched, Outcome, Problem, State, Trail, Vectorised, Walk
 from tensorplan.core.errors import BadInput, NotReached, ProblemError, shown
@@ -315,6 +316,10 @@ class LocalAccess:
         which = np.full(n, len(distinct))
         which[~ended] = places.reshape(-1)
         return rewards, unpack_states(distinct) + [END] * bool(ended.any()), which
+
+    def batches(self, seed: int) -> BatchAccess:
+        """States by number, stepped many at a time with shared noise, and charged like queries."""
+        return BatchAccess(self._problem, self._meter, seed)
 
     def recheck(self, node: Any, action: int) -> Outcome:
         """One query that bypasses the cache, charged; a result that contradicts an earlier one is an error."""

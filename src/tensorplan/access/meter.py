@@ -38,3 +38,19 @@ class Meter:
                 f"the budget of {self.budget:,} queries is spent: {self.spent:,} used, {n:,} more requested"
             )
         self.left -= n
+
+
+class Allowance(Meter):
+    """A part of another meter's queries: what is charged here is charged there too."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: Meter, budget: int) -> None:
+        super().__init__(budget)
+        self.whole = whole
+
+    def charge(self, n: int) -> None:
+        """Charge n queries to both; raise BudgetSpent, and charge nothing, if fewer are left in one of them."""
+        if n <= self.left:
+            self.whole.charge(n)
+        super().charge(n)

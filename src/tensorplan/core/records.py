@@ -36,6 +36,8 @@ class Certificate:
     """The part of the gap that the allowed misspecification eta explains."""
     warnings: tuple[str, ...] = ()
     """Reasons to doubt the assumption behind the upper bound."""
+    notes: tuple[str, ...] = ()
+    """What else planning found out, such as where a gap that is left comes from."""
     discount: float = 1.0
     """The discount γ of the returns that are bracketed."""
     proof: Any = field(default=None, repr=False, compare=False)

@@ -16,6 +16,7 @@ from tensorplan.planners.baselines.root_search import RootSearch
 from tensorplan.planners.baselines.sparse_sampling import SparseSampling
 from tensorplan.planners.baselines.uct import UCT
 from tensorplan.planners.bilin_ucb.planner import BiLinUCB
+from tensorplan.planners.hindsight.planner import Hindsight
 from tensorplan.planners.linear_q.ocp import OCP
 from tensorplan.planners.linear_q.span import SpanPlanner
 from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
@@ -28,6 +29,7 @@ PLANNERS: dict[str, type[Any]] = {
     "tensorplan-q": TensorPlanQ,
     "ocp": OCP,
     "span": SpanPlanner,
+    "hindsight": Hindsight,
     "bilin-ucb": BiLinUCB,
     "confident-lspi": ConfidentLSPI,
     "uct": UCT,

@@ -1,0 +1,215 @@
+"""Batched access: states by number, all actions of many states stepped at once, with noise that they share.
+
+A *column* is the noise of one step.  Every state and action that steps with a column steps with the same random
+numbers: the generator is set to the beginning of the column's stream before each call of ``step``, or a row of
+``draw_noise`` is repeated (:class:`tensorplan.core.Batched`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorplan.access.meter import Meter
+from tensorplan.access.noise import Noise, Purpose
+from tensorplan.core import END, Array, Batched, Problem, State
+from tensorplan.core.errors import ProblemError, shown
+from tensorplan.problems.simulate import draw, draw_many
+from tensorplan.problems.states import hashable, incomparable, own, pack, same, unpack
+
+Ids = NDArray[np.int64]
+
+ENDED = -1
+"""The number of END."""
+
+REMEMBERED = 2_000_000
+"""Numbered states after which :meth:`BatchAccess.forget` starts anew, to bound memory."""
+
+DENSE = 4_000_000
+"""The largest span of codes for which distinct ones are found by marking instead of sorting."""
+
+CHECKED = 16
+"""Steps that are repeated with the same noise, to find simulators that draw random numbers of their own."""
+
+
+class Columns(NamedTuple):
+    """The noise of ``count`` steps."""
+
+    purpose: Purpose
+    scenario: int
+    first: int
+    count: int
+    noise: Any
+    """(count, ...), from ``draw_noise``; None where ``step`` draws its own from the generator of the column."""
+
+
+class BatchAccess:
+    """States of a problem by number, and metered steps of many of them at once."""
+
+    def __init__(self, problem: Problem, meter: Meter, seed: int) -> None:
+        self.problem, self.meter = problem, meter
+        self.noise = Noise(seed)
+        self.batched = isinstance(problem.mdp, Batched)
+        self.generation = 0
+        """How often numbers have been given anew: what was kept by number belongs to one generation."""
+        self._states: list[State] = []
+        self._numbers: dict[State, int] = {}
+        self._unchecked = 0 if self.batched else CHECKED
+
+    # ------------------------------------------------------------------ states by number
+
+    @property
+    def count(self) -> int:
+        """How many states are numbered: 0 .. count - 1."""
+        return len(self._states)
+
+    def state(self, number: int) -> State:
+        """The state of a number."""
+        return END if number == ENDED else self._states[number]
+
+    def number(self, state: State) -> int:
+        """The number of a state; equal states have equal numbers if they are hashable."""
+        if state is END:
+            return ENDED
+        if not hashable(state):
+            self._states.append(state)
+            return len(self._states) - 1
+        try:
+            number = self._numbers.setdefault(state, len(self._states))
+        except Exception as error:
+            raise incomparable(state, error) from error
+        if number == len(self._states):
+            self._states.append(state)
+        return number
+
+    def at(self, node: Any) -> State:
+        """The state of a node that local access has issued."""
+        return node._state
+
+    def forget(self) -> None:
+        """Give numbers anew if there are very many; only between scenarios."""
+        if len(self._states) > REMEMBERED:
+            self._states, self._numbers = [], {}
+            self.generation += 1
+
+    # ------------------------------------------------------------------ steps
+
+    def columns(self, purpose: Purpose, scenario: int, first: int, count: int) -> Columns:
+        """The noise of ``count`` steps; ``first`` tells the sets of columns of one scenario apart."""
+        noise = None
+        if self.batched:
+            mdp: Any = self.problem.mdp
+            noise = np.asarray(mdp.draw_noise(count, self.noise.at(purpose, scenario, first)))
+            if noise.ndim == 0 or len(noise) != count:
+                raise ProblemError(f"draw_noise({count}) of problem {self.problem.name!r} gave shape {noise.shape}")
+        return Columns(purpose, scenario, first, count, noise)
+
+    def steps(self, ids: Ids, stage: int, columns: Columns, which: slice = slice(None)) -> tuple[Array, Ids]:
+        """Rewards and successors of all actions of the states with the chosen columns, both (n, A, columns)."""
+        chosen = range(columns.count)[which]
+        shape = (len(ids), self.problem.actions, len(chosen))
+        self.meter.charge(shape[0] * shape[1] * shape[2])
+        if self.batched:
+            return self._many(ids, stage, columns.noise[which], shape)
+        return self._one_by_one(ids, stage, columns, chosen, shape)
+
+    def _many(self, ids: Ids, stage: int, noise: Any, shape: tuple[int, ...]) -> tuple[Array, Ids]:
+        states, actions, count = shape
+        packed = pack([self._states[i] for i in ids.tolist()])
+        rewards, following, ended = draw_many(
+            self.problem,
+            np.repeat(packed, actions * count, axis=0),
+            stage,
+            np.tile(np.repeat(np.arange(actions), count), states),
+            np.tile(noise, (states * actions, *(1,) * (noise.ndim - 1))),
+        )
+        numbers = np.full(len(rewards), ENDED)
+        going = ~ended
+        if going.any():
+            numbers[going] = self._number_rows(following[going])
+        return rewards.reshape(shape), numbers.reshape(shape)
+
+    def _number_rows(self, rows: NDArray[Any]) -> Ids:
+        """The numbers of packed states, each distinct one looked up once."""
+        first, inverse = _distinct(rows)
+        return np.array([self.number(state) for state in unpack(rows[first])], dtype=np.int64)[inverse]
+
+    def _one_by_one(
+        self, ids: Ids, stage: int, columns: Columns, chosen: Sequence[int], shape: tuple[int, ...]
+    ) -> tuple[Array, Ids]:
+        rewards, numbers = np.empty(shape), np.empty(shape, dtype=np.int64)
+        for i, number in enumerate(ids.tolist()):
+            for action in range(self.problem.actions):
+                for j, column in enumerate(chosen):
+                    reward, following = self._step(number, stage, action, columns, column)
+                    rewards[i, action, j], numbers[i, action, j] = reward, self.number(following)
+        return rewards, numbers
+
+    def _step(self, number: int, stage: int, action: int, columns: Columns, column: int) -> tuple[float, State]:
+        """One step with a column, from the state's own copy; the first ones are repeated."""
+        problem, state = self.problem, self._states[number]
+
+        def once() -> tuple[float, State]:
+            rng = self.noise.at(columns.purpose, columns.scenario, columns.first + column)
+            reward, following = draw(problem, own(state), stage, action, rng)
+            return reward, problem.arrive(following, stage)
+
+        result = once()
+        if self._unchecked:
+            self._unchecked -= 1
+            self.meter.charge(1)
+            again = once()
+            if again[0] != result[0] or not _alike(again[1], result[1]):
+                raise ProblemError(
+                    f"step(state={shown(state)}, action={action}) of problem {problem.name!r} gave two results for one "
+                    "state of the generator: a simulator must draw its random numbers from the generator it is given"
+                )
+        return result
+
+    def step(self, state: State, stage: int, action: int, rng: np.random.Generator) -> tuple[float, State]:
+        """One metered step of a state by itself: the reward, and the next state or END."""
+        self.meter.charge(1)
+        reward, following = draw(self.problem, own(state), stage, action, rng)
+        return reward, self.problem.arrive(following, stage)
+
+
+def _alike(one: State, other: State) -> bool:
+    """Whether two states are equal, as far as this can be told: unhashable ones may be."""
+    return same(one, other) or not (hashable(one) and hashable(other))
+
+
+def _distinct(rows: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The position of one row of each kind, and for every row the index into these."""
+    codes = _codes(rows)
+    if codes is not None:
+        low = int(codes.min())
+        span = int(codes.max()) - low + 1
+        if span <= DENSE:
+            at = np.full(span, -1, dtype=np.intp)
+            at[codes - low] = np.arange(len(codes))
+            marked = at >= 0
+            return at[marked], (np.cumsum(marked) - 1)[codes - low]
+        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    else:
+        _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, inverse.reshape(-1)
+
+
+def _codes(rows: NDArray[Any]) -> Ids | None:
+    """One whole number for each row, different for different rows; None if there is no room for that."""
+    if rows.dtype.kind not in "iub":
+        return None
+    if rows.ndim == 1:
+        return rows.astype(np.int64)
+    low = rows.min(axis=0)
+    sizes = (rows.max(axis=0) - low + 1).astype(object)
+    radices = [1]
+    for size in sizes[:0:-1]:
+        radices.append(radices[-1] * int(size))
+    if radices[-1] * int(sizes[0]) >= 2**62:
+        return None
+    codes: Ids = (rows - low) @ np.array(radices[::-1], dtype=np.int64)
+    return codes

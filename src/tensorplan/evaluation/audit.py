@@ -1,0 +1,187 @@
+"""The audit: what does a policy earn, and how much can it lose at most?  For any policy, value function and features.
+
+The bracket rests on the simulator and its declared range of returns alone (:mod:`tensorplan.hindsight`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tensorplan.access.batches import BatchAccess
+from tensorplan.access.meter import Meter
+from tensorplan.access.noise import Purpose, episode
+from tensorplan.core import Problem, State
+from tensorplan.core.errors import BadInput, BudgetSpent, shown
+from tensorplan.core.specs import number, whole
+from tensorplan.evaluation.players import players
+from tensorplan.hindsight.blame import Share
+from tensorplan.hindsight.bracket import Bounds, Bracket
+from tensorplan.hindsight.fitting import FIT_SHARE, Fitting
+from tensorplan.hindsight.pilot import Pilot
+from tensorplan.hindsight.ranges import finite_returns
+from tensorplan.hindsight.scenario import Rules
+from tensorplan.hindsight.subject import Subject
+from tensorplan.hindsight.values import Values, value_function
+from tensorplan.problems.catalog import as_problem
+from tensorplan.problems.simulate import draw_start
+
+BUDGET = 1_000_000
+"""Queries of an audit where none are given."""
+
+RESTS_ON = "nothing but the simulator and its declared range of returns"
+"""What the bracket of an audit rests on."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """lower <= v^π(s0) <= v*(s0) <= upper, and v*(s0) - v^π(s0) <= gap, all at once with the stated confidence.
+
+    For a random start state all values are means over it.
+    """
+
+    problem: str
+    policy: str
+    lower: float
+    upper: float
+    gap: float
+    """The most that the policy loses; smaller than upper - lower where both are compared scenario by scenario."""
+    confidence: float
+    queries: int
+    status: str
+    """What ended the audit: ``"width"`` (as narrow as asked for), ``"budget"`` or ``"interrupted"``."""
+    discount: float = 1.0
+    scenarios: int = 0
+    episodes: int = 0
+    design: str = ""
+    cut: int = 0
+    """Paths cut since too many states were reached; this widens the bracket, and leaves it valid."""
+    seconds: float = 0.0
+    stages: dict[int, Share] = field(default_factory=dict)
+    """The part of each stage in the mean gap."""
+    states: tuple[tuple[str, Share], ...] = ()
+    """The states with the largest parts in the mean gap."""
+
+    @property
+    def assumes(self) -> str:
+        """The assumption on features or values behind the bracket: none."""
+        return ""
+
+    @property
+    def loss(self) -> float:
+        """The most that the policy loses as a share of v*(s0); infinite unless that is known to be positive."""
+        return self.gap / (self.lower + self.gap) if self.lower > 0 else math.inf
+
+    @property
+    def sentence(self) -> str:
+        """The claim as one sentence, with its confidence and what it rests on."""
+        share = f" ({100 * self.loss:.3g}% of the optimum)" if self.loss < 1 else ""
+        return (
+            f"the policy earns at least {self.lower:.6g}, no policy earns more than {self.upper:.6g}, and this one loses "
+            f"at most {self.gap:.4g}{share}, at confidence {self.confidence:g}; this rests on {RESTS_ON}"
+        )
+
+
+def audit(
+    problem: Problem | str,
+    policy: Any,
+    value: Any = None,
+    confidence: float = 0.95,
+    budget: int | None = None,
+    seed: int = 0,
+    *,
+    width: float | None = None,
+    progress: Callable[[Bounds, int], None] | None = None,
+) -> Audit:
+    """A bracket on the value of a policy and on v*, for any policy and any value function.
+
+    ``policy`` is a planner, its spec, a callable (state, stage) -> action, or an object with ``predict``.  ``value`` is
+    a guess of v*: a callable (state, stage) -> float, or θ for the features of the problem; the better it is, the
+    narrower the bracket.  Without one, values are fitted first.  ``budget`` bounds the queries, a million by default, of
+    the policy too.  The audit ends early if upper - lower is at most ``width``, or by Ctrl-C, with the bracket reached.
+    ``progress(bounds, queries)`` is called with every look at the bracket.
+    """
+    auditor = Auditor(as_problem(problem, seed), policy, value, confidence, budget, seed)
+    return auditor.run(width, progress)
+
+
+class Auditor:
+    """An audit under way."""
+
+    def __init__(
+        self, problem: Problem, policy: Any, value: Any, confidence: float, budget: int | None, seed: int
+    ) -> None:
+        self.problem, self.policy, self.value = problem, policy, value
+        self.alpha = 1 - number("confidence", confidence, 0.5, 0.999999)
+        self.budget = BUDGET if budget is None else whole("budget", budget, 1)
+        finite_returns(problem)
+        problem.check_declarations()
+        self.access = BatchAccess(problem, Meter(self.budget), whole("seed", seed, 0))
+        self.players = players(self.access, policy)
+        self.rules = Rules.of(problem)
+        self.bracket: Bracket | None = None
+        self.began = time.perf_counter()
+
+    def start(self, purpose: Purpose, index: int) -> State:
+        """The start state of a scenario or an episode."""
+        return draw_start(self.problem, self.access.noise.at(Purpose.START, episode(purpose, index)))
+
+    def run(self, width: float | None, progress: Callable[[Bounds, int], None] | None) -> Audit:
+        """Fit, choose by a pilot, and test."""
+        status = "budget"
+        try:
+            for bounds in self._grow():
+                if progress is not None:
+                    progress(bounds, self.access.meter.spent)
+                if width is not None and bounds.width <= width:
+                    status = "width"
+                    break
+        except BudgetSpent:
+            pass
+        except KeyboardInterrupt:
+            status = "interrupted"
+        return self._result(status)
+
+    def _grow(self) -> Any:
+        values = Values(self.access, self._value())
+        subject = Subject(self.access, values, self.players, self.start)
+        pilot = Pilot(subject, self.rules, self.alpha, int(self.access.meter.remaining))
+        self.bracket = Bracket(*pilot.choose(), self.alpha)
+        yield from self.bracket.grow()
+
+    def _value(self) -> Any:
+        if self.value is not None:
+            return value_function(self.problem, self.value)
+        fitting = Fitting(self.access, lambda index: self.start(Purpose.FIT, index), self.rules)
+        fitting.spend(int(FIT_SHARE * self.budget))
+        return fitting.fit.value
+
+    def _result(self, status: str) -> Audit:
+        low, high = finite_returns(self.problem)
+        bracket = self.bracket
+        bounds = Bounds(low, high, high - low) if bracket is None else bracket.bounds()
+        audit = Audit(
+            self.problem.name,
+            shown(self.policy),
+            *bounds,
+            confidence=1 - self.alpha,
+            queries=self.access.meter.spent,
+            status=status,
+            discount=self.problem.discount,
+            seconds=time.perf_counter() - self.began,
+        )
+        if bracket is None:
+            return audit
+        blame = bracket.blame
+        return replace(
+            audit,
+            scenarios=len(bracket.worth),
+            episodes=len(bracket.returns),
+            design=str(bracket.plan.design),
+            cut=bracket.cut,
+            stages=blame.stages() if blame.scenarios else {},
+            states=tuple(blame.states()) if blame.scenarios else (),
+        )

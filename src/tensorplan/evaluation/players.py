@@ -1,0 +1,104 @@
+"""Any policy as a player of scenarios: a planner or its spec, a function of state and stage, or a trained agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorplan.access.batches import BatchAccess
+from tensorplan.access.noise import Purpose, episode
+from tensorplan.core import Planner, Problem, State
+from tensorplan.core.errors import BadInput, ProblemError, TensorplanError, raised, shown
+from tensorplan.hindsight.scenario import Player
+from tensorplan.hindsight.subject import Players
+from tensorplan.loop import Driver, Streams
+from tensorplan.planners.registry import as_planner
+from tensorplan.problems.simulate import whole_action
+
+
+def players(access: BatchAccess, policy: Any) -> Players:
+    """Players of a policy: a planner, its spec, a callable (state, stage) -> action, or an object with ``predict``."""
+    if isinstance(policy, str) or callable(getattr(policy, "begin", None)):
+        return _Planned(access, as_planner(policy))
+    problem = access.problem
+    if callable(getattr(policy, "predict", None)):
+        return _Stateless(problem, _predicted(problem, policy))
+    if callable(policy) and not isinstance(policy, type):
+        return _Stateless(problem, policy)
+    raise BadInput(
+        "policy must be a planner, its name, a function of state and stage, or an object with a method predict; "
+        f"got {shown(policy)}"
+    )
+
+
+@dataclass(frozen=True)
+class _Stateless:
+    """A function of state and stage; it is its own player."""
+
+    problem: Problem
+    function: Callable[[State, int], Any]
+
+    def __call__(self, purpose: Purpose, index: int, start: State) -> Player:
+        return self
+
+    def act(self, state: State, stage: int) -> int:
+        try:
+            action = self.function(state, stage)
+        except TensorplanError:
+            raise
+        except Exception as error:
+            raise ProblemError(f"the policy at state {shown(state)}, stage {stage} {raised(error)}") from error
+        return whole_action(action, self.problem.actions, state, stage)
+
+    def arrive(self, action: int, reward: float, state: State) -> None:
+        """A function of the state needs to know nothing else."""
+
+
+def _predicted(problem: Problem, agent: Any) -> Callable[[State, int], Any]:
+    """``agent.predict(observation)``, with the observation of a state where the MDP has them (``observation``)."""
+    observation = getattr(problem.mdp, "observation", lambda state: state)
+
+    def action(state: State, stage: int) -> Any:
+        predicted = agent.predict(observation(state))
+        if isinstance(predicted, tuple):  # (action, recurrent state), as in Stable-Baselines3
+            predicted = predicted[0]
+        return predicted.item() if isinstance(predicted, np.ndarray) and predicted.size == 1 else predicted
+
+    return action
+
+
+class _Planned:
+    """A planner; each episode begins anew, and its queries are charged."""
+
+    def __init__(self, access: BatchAccess, planner: Planner) -> None:
+        self.access, self.planner = access, planner
+
+    def __call__(self, purpose: Purpose, index: int, start: State) -> Player:
+        return _PlannedEpisode(self.access, self.planner, episode(purpose, index), start)
+
+
+class _PlannedEpisode:
+    """A planner in one episode."""
+
+    def __init__(self, access: BatchAccess, planner: Planner, number: int, start: State) -> None:
+        self.meter = access.meter
+        key = access.noise.at(Purpose.POLICY, number).integers(2**31, size=4).tolist()
+        left = None if self.meter.remaining == float("inf") else int(self.meter.remaining)
+        self.driver = Driver(access.problem, planner, start, Streams.of(*key), budget=left)
+        self._begun = False
+
+    def act(self, state: State, stage: int) -> int:
+        try:
+            if not self._begun:
+                self._begun = True
+                self.driver.begin()
+            return self.driver.act()
+        finally:
+            self.meter.charge(self.driver.charge())
+
+    def arrive(self, action: int, reward: float, state: State) -> None:
+        self.driver.arrive(state)
+        self.driver.observe(action, reward)

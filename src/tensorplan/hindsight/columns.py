@@ -1,0 +1,120 @@
+"""The noise of a scenario, and the temporal differences that are estimated in it.
+
+One column of noise moves all states of a time; the others are samples for the temporal differences of that time.
+Estimates use columns that did not lead to the state, so they are unbiased, whatever the state.  All states and actions
+of a time use the same columns: errors that are common to them cannot be exploited by the maximum.
+
+* :class:`Fresh`: every time has columns of its own.
+* :class:`Pooled`: all times share one pool.  Time t moves with column t and estimates with all later columns, those of
+  later moves and ``samples`` more.  A state that is reached at several times is simulated once, which saves most
+  queries where states recur; the errors of different times are then no longer independent, which costs variance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from tensorplan.access.batches import BatchAccess, Columns, Ids
+from tensorplan.access.noise import Purpose
+from tensorplan.core import Array
+from tensorplan.hindsight.values import Values
+
+MOST_COLUMNS = 1024
+"""Columns that one estimate uses at most; more would cost time and help little."""
+
+
+class Ahead(NamedTuple):
+    """All actions of some states at a time, each (n, A)."""
+
+    residuals: Array
+    """Estimates of l_a(V; s)."""
+    rewards: Array
+    following: Ids
+
+
+class ScenarioNoise(Protocol):
+    """The noise of one scenario."""
+
+    def look(self, time: int, stage: int, ids: Ids) -> Ahead:
+        """The temporal differences at these states, and where they go."""
+
+
+class Fresh:
+    """Columns of its own for every time."""
+
+    def __init__(self, values: Values, purpose: Purpose, scenario: int, samples: int) -> None:
+        self.values, self.purpose, self.scenario, self.samples = values, purpose, scenario, samples
+        self._time, self._columns = -1, None
+
+    def look(self, time: int, stage: int, ids: Ids) -> Ahead:
+        """The temporal differences at these states, and where they go."""
+        access = self.values.access
+        if time != self._time or self._columns is None:
+            columns = access.columns(self.purpose, self.scenario, time << 32, self.samples + 1)
+            self._time, self._columns = time, columns
+        rewards, following = access.steps(ids, stage, self._columns)
+        residuals = _residuals(self.values, stage, ids, rewards[..., 1:], following[..., 1:])
+        return Ahead(residuals, rewards[..., 0], following[..., 0])
+
+
+class Pooled:
+    """One pool of columns for all times."""
+
+    def __init__(self, values: Values, purpose: Purpose, scenario: int, samples: int, times: int) -> None:
+        self.values = values
+        self.access: BatchAccess = values.access
+        self.columns: Columns = self.access.columns(purpose, scenario, 0, times + samples)
+        self._row: dict[int, int] = {}
+        shape = (0, self.access.problem.actions, self.columns.count)
+        self._rewards, self._following = np.empty(shape), np.empty(shape, dtype=np.int64)
+        self._means = np.empty(shape)
+
+    def look(self, time: int, stage: int, ids: Ids) -> Ahead:
+        """The temporal differences at these states, and where they go."""
+        problem = self.access.problem
+        new = [number for number in ids.tolist() if number not in self._row]
+        if new:
+            self._simulate(np.array(new), time, stage)
+        rows = np.array([self._row[number] for number in ids.tolist()])
+        rewards, following = self._rewards[rows, :, time], self._following[rows, :, time]
+        if problem.horizon is None:
+            residuals = self._means[rows, :, time] - self.values(ids, stage)[:, None]
+        else:
+            later = slice(max(time + 1, self.columns.count - MOST_COLUMNS), None)
+            residuals = _residuals(
+                self.values, stage, ids, self._rewards[rows, :, later], self._following[rows, :, later]
+            )
+        return Ahead(residuals, rewards, following)
+
+    def _simulate(self, ids: Ids, time: int, stage: int) -> None:
+        """Step states for the first time; earlier columns will not be needed."""
+        problem, first = self.access.problem, len(self._row)
+        self._grow(first + len(ids))
+        rewards, following = self.access.steps(ids, stage, self.columns, slice(time, None))
+        rows = slice(first, first + len(ids))
+        self._rewards[rows, :, time:], self._following[rows, :, time:] = rewards, following
+        self._row.update(zip(ids.tolist(), range(first, first + len(ids)), strict=True))
+        if problem.horizon is None:  # V does not change with time: the means over all later columns at once
+            gains = rewards + problem.discount * self.values(following, stage)
+            sums = np.cumsum(gains[..., ::-1], axis=-1)[..., ::-1]
+            later = np.arange(gains.shape[-1] - 1, 0, -1)
+            self._means[rows, :, time:-1] = sums[..., 1:] / later
+
+    def _grow(self, rows: int) -> None:
+        have = len(self._rewards)
+        if rows > have:
+            shape = (max(rows, 2 * have) - have, *self._rewards.shape[1:])
+            self._rewards = np.concatenate([self._rewards, np.empty(shape)])
+            self._following = np.concatenate([self._following, np.empty(shape, dtype=np.int64)])
+            if self.access.problem.horizon is None:
+                self._means = np.concatenate([self._means, np.empty(shape)])
+
+
+def _residuals(values: Values, stage: int, ids: Ids, rewards: Array, following: Ids) -> Array:
+    """Estimates of l_a(V; s) from samples (n, A, samples), (n, A)."""
+    problem = values.access.problem
+    gains = rewards + problem.discount * values(following, problem.next_stage(stage))
+    estimates: Array = gains.mean(axis=-1) - values(ids, stage)[:, None]
+    return estimates

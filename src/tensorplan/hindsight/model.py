@@ -1,0 +1,190 @@
+"""Fitted value iteration: V from samples, at the states that matter.
+
+Samples are drawn at states on the best paths in hindsight, where V is too low, and on those of the greedy policy, where
+it is too high; where states recur, at all of them.  Backwards over the stages,
+
+    q(s, a) = mean of R + γ V(S'),    V(s) = max_a q(s, a)
+
+at these states.  Elsewhere V is the least-squares fit on the features, one θ for each stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorplan.access.batches import ENDED, BatchAccess, Columns, Ids
+from tensorplan.core import Array, Problem, State
+from tensorplan.hindsight.values import Values
+from tensorplan.problems.states import hashable
+
+RIDGE = 1e-8
+"""Regularisation of the fit, so that more features than states are no problem."""
+
+SWEEPS, CONVERGED = 2_000, 1e-9
+"""Most sweeps of value iteration without a horizon, and the change, relative to the range of returns, that ends it."""
+
+
+class Fit:
+    """Values and greedy actions at sampled states, and θ for all others, by stage."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.values: dict[int, dict[State, float]] = {}
+        self.actions: dict[int, dict[State, int]] = {}
+        self.theta: dict[int, Array] = {}
+
+    def value(self, state: State, stage: int) -> float:
+        """V(state)."""
+        known = self.values.get(stage, {}).get(state) if hashable(state) else None
+        if known is not None:
+            return known
+        theta = self.theta.get(stage)
+        return 0.0 if theta is None else float(self.features(state, stage) @ theta)
+
+    def action(self, state: State, stage: int) -> int | None:
+        """The greedy action, where the state was sampled."""
+        return self.actions.get(stage, {}).get(state) if hashable(state) else None
+
+    def features(self, state: State, stage: int) -> Array:
+        """φ(state), (d,); constant where the problem has features of actions only."""
+        return np.ones(1) if self.problem.phi_v is None else self.problem.state_features(state, stage)
+
+
+class Block(NamedTuple):
+    """Samples of some states, drawn together."""
+
+    rows: NDArray[np.intp]
+    rewards: Array
+    """Sums over the samples, (n, A)."""
+    following: Ids
+    """(n, A, samples)."""
+
+
+class Model:
+    """Samples at states."""
+
+    def __init__(self, access: BatchAccess) -> None:
+        self.access, self.problem = access, access.problem
+        self.rows: dict[int, int] = {}
+        """The row of each sampled state, by its number."""
+        self.samples: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+        """Samples of each action at each sampled state."""
+        self._blocks: list[Block] = []
+        self._reached: dict[int, set[int]] = {}
+
+    def add(self, ids: Iterable[int], columns: Columns) -> None:
+        """Sample all actions of these states, whatever their stage: successors at the horizon have no value."""
+        chosen = np.array(list(ids), dtype=np.int64)
+        rewards, following = self.access.steps(chosen, 0, columns)
+        for number in chosen.tolist():
+            self.rows.setdefault(number, len(self.rows))
+        rows = np.array([self.rows[number] for number in chosen.tolist()], dtype=np.intp)
+        grown = np.zeros(len(self.rows), dtype=np.intp)
+        grown[: len(self.samples)] = self.samples
+        grown[rows] += columns.count
+        self.samples = grown
+        self._blocks.append(Block(rows, rewards.sum(axis=-1), following))
+
+    def reached(self, stage: int, ids: Iterable[int]) -> None:
+        """These states occur at that stage."""
+        self._reached.setdefault(stage, set()).update(ids)
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self) -> Fit:
+        """The values that follow from all samples so far."""
+        fit = Fit(self.problem)
+        if self.problem.horizon is None:
+            self._iterate(fit)
+        else:
+            self._backwards(fit, self.problem.horizon)
+        return fit
+
+    def _backwards(self, fit: Fit, horizon: int) -> None:
+        """From the last stage to the first one."""
+        occurring = self._occurring(horizon)
+        values = Values(self.access, fit.value)
+        for stage in range(horizon - 1, -1, -1):
+            ids = np.array(sorted(occurring[stage]), dtype=np.int64)
+            if len(ids):
+                rows = np.array([self.rows[number] for number in ids.tolist()])
+                self._keep(fit, stage, ids, self._backup(rows, values, stage + 1))
+
+    def _occurring(self, horizon: int) -> list[set[int]]:
+        """The sampled states of each stage: reached there, or successors of those of the stage before."""
+        found = [{number for number in self._reached.get(stage, ()) if number in self.rows} for stage in range(horizon)]
+        for stage in range(1, horizon):
+            found[stage] |= self._successors(found[stage - 1])
+        return found
+
+    def _successors(self, ids: set[int]) -> set[int]:
+        """The sampled states among the successors of sampled states."""
+        chosen = np.zeros(len(self.rows), dtype=bool)
+        chosen[[self.rows[number] for number in ids]] = True
+        found = set[int]()
+        for block in self._blocks:
+            found.update(np.unique(block.following[chosen[block.rows]]).tolist())
+        return found & self.rows.keys()
+
+    def _backup(self, rows: NDArray[np.intp], values: Values, stage: int) -> Array:
+        """q of sampled states, whose successors are at ``stage``, (n, A)."""
+        chosen = np.zeros(len(self.rows), dtype=bool)
+        chosen[rows] = True
+        sums = np.zeros((len(self.rows), self.problem.actions))
+        for block in self._blocks:
+            part = chosen[block.rows]
+            ahead = values(block.following[part], stage).sum(axis=-1)
+            np.add.at(sums, block.rows[part], block.rewards[part] + self.problem.discount * ahead)
+        q: Array = sums[rows] / self.samples[rows, None]
+        return q
+
+    def _keep(self, fit: Fit, stage: int, ids: Ids, q: Array) -> None:
+        """The values and greedy actions of a stage, and the fit on its features."""
+        low, high = self.problem.return_range(stage)
+        values = np.clip(q.max(axis=1), low, high)
+        states = [self.access.state(number) for number in ids.tolist()]
+        if all(map(hashable, states)):
+            fit.values[stage] = dict(zip(states, values.tolist(), strict=True))
+            fit.actions[stage] = dict(zip(states, q.argmax(axis=1).tolist(), strict=True))
+        fit.theta[stage] = _regression(self._features(fit, ids, stage)) @ values
+
+    def _iterate(self, fit: Fit) -> None:
+        """Without a horizon: sweeps over all sampled states, until values change no more."""
+        low, high = self.problem.return_range()
+        ids = np.array(list(self.rows), dtype=np.int64)
+        others = np.setdiff1d(np.concatenate([np.unique(block.following) for block in self._blocks]), [*ids, ENDED])
+        weights, features = _regression(self._features(fit, ids, 0)), self._features(fit, others, 0)
+        table = np.zeros(self.access.count + 1)  # the last place is END's
+        q = np.zeros((len(ids), self.problem.actions))
+        for _ in range(SWEEPS):
+            sums = np.zeros_like(q)
+            for block in self._blocks:
+                gains = block.rewards + self.problem.discount * table[block.following].sum(axis=-1)
+                np.add.at(sums, block.rows, gains)
+            q, before = sums / self.samples[:, None], table[ids]
+            table[ids] = np.clip(q.max(axis=1), low, high)
+            table[others] = np.clip(features @ (weights @ table[ids]), low, high)
+            if np.abs(before - table[ids]).max() <= CONVERGED * (high - low):
+                break
+        self._keep(fit, 0, ids, q)
+
+    def _features(self, fit: Fit, ids: Ids, stage: int) -> Array:
+        """φ of numbered states, (n, d)."""
+        rows = [fit.features(self.access.state(number), stage) for number in ids.tolist()]
+        return np.array(rows) if rows else np.zeros((0, len(fit.features(self.access.state(0), stage))))
+
+
+def _regression(features: Array) -> Array:
+    """The matrix that takes values to the θ of least squares, (d, n)."""
+    scale = RIDGE * max(float(np.square(features).sum()), 1e-300)
+    if features.shape[0] < features.shape[1]:
+        gram = features @ features.T
+        dual: Array = features.T @ np.linalg.inv(gram + scale * np.eye(len(gram)))
+        return dual
+    gram = features.T @ features
+    primal: Array = np.linalg.solve(gram + scale * np.eye(len(gram)), features.T)
+    return primal

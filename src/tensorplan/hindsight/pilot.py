@@ -1,0 +1,243 @@
+"""The pilot: which design will give the narrowest bracket within the budget?
+
+Its scenarios and episodes are not used again, so that whatever it chooses leaves the bounds valid.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tensorplan.access.noise import Purpose
+from tensorplan.core import Array
+from tensorplan.core.intervals import tuned_bets
+from tensorplan.hindsight.ranges import finite_returns, most_gap, most_upper
+from tensorplan.hindsight.scenario import Rules, Scenario
+from tensorplan.hindsight.subject import Design, Subject
+from tensorplan.hindsight.values import Band, Values
+
+SAMPLES = (8, 32, 128, 512)
+"""Samples per temporal difference that are tried."""
+
+class Effort(NamedTuple):
+    """How many scenarios or episodes to try: as many as a share of the budget allows, but within limits."""
+
+    share: float
+    fewest: int
+    most: int
+
+
+FIRST, FINAL = Effort(0.01, 4, 256), Effort(0.04, 16, 512)
+"""For comparing designs, which see the same noise, and for the limits and bets of the one that is chosen."""
+
+DEVIATIONS = 5.0
+"""Standard deviations above the mean of the pilot at which scenarios stop; more if the pilot is small."""
+
+SMALL = 1e-6
+"""The smallest limit, relative to the range of returns."""
+
+MARGIN = 0.1
+"""How far beyond the values of the pilot the band reaches to which V is clipped, relative to their range."""
+
+EPISODE_SHARES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
+"""Shares of the budget for episodes among which the pilot chooses."""
+
+LOWER_SHARE, UPPER_SHARE = 0.2, 0.2
+"""Shares of the failure probability for returns, from below and, if paired, from above; scenarios have the rest."""
+
+PRECISE = 1.3
+"""The factor in ln(factor/α) that betting with tuned bets costs."""
+
+
+class Shares(NamedTuple):
+    """Shares of the failure probability."""
+
+    lower: float
+    upper: float
+    scenarios: float
+
+    @classmethod
+    def of(cls, alpha: float, paired: bool) -> Shares:
+        """For a bracket that fails with probability at most α."""
+        lower, upper = LOWER_SHARE * alpha, UPPER_SHARE * alpha if paired else 0.0
+        return cls(lower, upper, alpha - lower - upper)
+
+
+class Trial(NamedTuple):
+    """A scenario of the pilot, and its queries."""
+
+    scenario: Scenario
+    cost: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to get a bracket."""
+
+    design: Design
+    most: float
+    """The largest value of a scenario: its gap if paired, else its upper bound."""
+    scenarios: int
+    episodes: int
+    width: float
+    """The width to be expected."""
+
+
+@dataclass(frozen=True)
+class Bets:
+    """Bets for the mean of scenarios, and for returns from below and from above."""
+
+    scenarios: Array
+    lower: Array
+    upper: Array
+
+
+class Pilot:
+    """Tries designs on a subject, and predicts how wide a bracket each will give."""
+
+    def __init__(self, subject: Subject, rules: Rules, alpha: float, budget: int) -> None:
+        self.subject, self.rules, self.alpha, self.budget = subject, rules, alpha, budget
+        self.meter = subject.access.meter
+        self.end = self.meter.spent + budget
+        self.range = finite_returns(subject.access.problem)
+        self.returns: list[float] = []
+        self._episode_queries = 0
+
+    def choose(self) -> tuple[Subject, Plan, Bets]:
+        """The subject with V clipped to a band, the plan with the smallest expected width, and its bets."""
+        self._play()
+        tried = self._first_trials()
+        best = self._best(tried)
+        for samples in (best.samples // 2, best.samples * 2):
+            design = replace(best, samples=samples)
+            if self._affordable(design, tried[best][0].scenario):
+                tried[design] = self._try(design)
+        best = self._best(tried)
+        subject = self._clipped(best, tried[best])
+        trials = self._try(best, subject, FINAL)
+        plan = self._plan(best, trials, subject.values)
+        return subject, plan, self._bets(plan, trials)
+
+    def _clipped(self, design: Design, trials: list[Trial]) -> Subject:
+        """The subject with V clipped to the values seen, or to those on paths if that is better."""
+        wide, narrow = (self.subject.within(band) for band in (self._band(), self._band_of_paths(trials)))
+        expected = self._plan(design, trials, wide.values).width
+        return narrow if self._plan(design, self._try(design, narrow), narrow.values).width < expected else wide
+
+    def _first_trials(self) -> dict[Design, list[Trial]]:
+        """Designs of all kinds, as far as they are affordable."""
+        cheapest = Design(self.rules, SAMPLES[0], pooled=True)
+        tried = {cheapest: self._try(cheapest)}
+        example = tried[cheapest][0].scenario
+        for design in (Design(self.rules, samples, pooled) for pooled in (True, False) for samples in SAMPLES):
+            if design != cheapest and self._affordable(design, example):
+                tried[design] = self._try(design)
+        return tried
+
+    def _affordable(self, design: Design, example: Scenario) -> bool:
+        """Whether the fewest trials stay within twice their share; their cost follows from the states of another."""
+        queries = design.queries(example, self.subject.access.problem.actions)
+        return FIRST.fewest * queries <= 2 * FIRST.share * self.budget
+
+    def _best(self, tried: dict[Design, list[Trial]]) -> Design:
+        values = self.subject.values.within(self._band())
+        return min(tried, key=lambda design: self._plan(design, tried[design], values).width)
+
+    def _try(self, design: Design, subject: Subject | None = None, effort: Effort = FIRST) -> list[Trial]:
+        """Scenarios of a design."""
+        subject, found, began = subject or self.subject, list[Trial](), self.meter.spent
+        while self._more(len(found), began, effort):
+            before = self.meter.spent
+            scenario = subject.scenario(design, Purpose.PILOT, len(found))
+            found.append(Trial(scenario, self.meter.spent - before))
+        return found
+
+    def _play(self) -> None:
+        """Episodes of the policy."""
+        began = self.meter.spent
+        while self._more(len(self.returns), began, FIRST):
+            index = (1 << 40) + len(self.returns)  # apart from scenarios
+            self.returns.append(self.subject.episode(self.rules.times, Purpose.PILOT, index))
+        self._episode_queries = self.meter.spent - began
+
+    def _more(self, count: int, began: int, effort: Effort) -> bool:
+        within = self.meter.spent - began < effort.share * self.budget
+        return count < effort.fewest or (count < effort.most and within)
+
+    def _band(self) -> Band:
+        """All values seen so far."""
+        return self._with_margin(self.subject.values.seen())
+
+    def _band_of_paths(self, trials: list[Trial]) -> Band:
+        """From the least value on a path: that of states where no path goes matters little."""
+        least: Band = {}
+        for step in (step for scenario, _ in trials for step in (*scenario.path, *scenario.policy_path)):
+            at = np.array([self.subject.access.number(step.state)])
+            value = float(self.subject.values(at, step.stage)[0])
+            least[step.stage] = (min(value, least.get(step.stage, (value, value))[0]), value)
+        seen = self.subject.values.seen()
+        return self._with_margin({s: (least.get(s, seen[s])[0], high) for s, (_, high) in seen.items()})
+
+    def _with_margin(self, band: Band) -> Band:
+        """The band with a margin, within the range of returns."""
+        wider = {}
+        for stage, (low, high) in band.items():
+            least, most = self.subject.access.problem.return_range(stage)
+            margin = MARGIN * (high - low)
+            wider[stage] = (max(low - margin, least), min(high + margin, most))
+        return wider
+
+    def _plan(self, design: Design, trials: list[Trial], values: Values) -> Plan:
+        """The best plan with a design: direct or paired, and the share of episodes."""
+        plans = [
+            self._forecast(limited, most, trials, share)
+            for limited, most in (self._limited(design, trials, values, paired) for paired in (True, False))
+            for share in EPISODE_SHARES
+        ]
+        return min(plans, key=lambda plan: plan.width)
+
+    def _limited(self, design: Design, trials: list[Trial], values: Values, paired: bool) -> tuple[Design, float]:
+        """The design with a limit that scenarios hardly reach, and the largest value that they then have."""
+        low, high = self.range
+        seen = np.array([t.scenario.largest_gap if paired else t.scenario.largest for t in trials])
+        deviations = DEVIATIONS * (1 + 2 / math.sqrt(len(trials)))
+        limit = max(float(seen.mean() + deviations * seen.std()), float(seen.max())) + SMALL * (high - low)
+        rules = replace(design.rules, paired=paired, limit=limit)
+        return replace(design, rules=rules), (most_gap if paired else most_upper)(values, rules)
+
+    def _forecast(self, design: Design, most: float, trials: list[Trial], share: float) -> Plan:
+        (low, high), paired = self.range, design.rules.paired
+        left = max(self.end - self.meter.spent, 1)
+        scenarios = max(round((1 - share) * left / float(np.mean([trial.cost for trial in trials]))), 1)
+        episodes = max(round(share * left * len(self.returns) / self._episode_queries), 1)
+        shares, worth = Shares.of(self.alpha, paired), _worth(trials, paired)
+        returns = np.array(self.returns)
+        width = float(np.mean([trial.scenario.gap for trial in trials]))
+        width += _radius(worth, most - float(worth.mean()), scenarios, shares.scenarios)
+        width += _radius(returns, float(returns.mean()) - low, episodes, shares.lower)
+        if paired:
+            width += _radius(returns, high - float(returns.mean()), episodes, shares.upper)
+        return Plan(design, most, scenarios, episodes, width)
+
+    def _bets(self, plan: Plan, trials: list[Trial]) -> Bets:
+        (low, high), paired = self.range, plan.design.rules.paired
+        shares, returns = Shares.of(self.alpha, paired), np.array(self.returns)
+        return Bets(
+            tuned_bets(-_worth(trials, paired), -plan.most, plan.scenarios, shares.scenarios),
+            tuned_bets(returns, low, plan.episodes, shares.lower),
+            tuned_bets(-returns, -high, plan.episodes, shares.upper) if paired else np.zeros(0),
+        )
+
+
+def _worth(trials: list[Trial], paired: bool) -> Array:
+    """The values of scenarios whose mean is bounded."""
+    return np.array([trial.scenario.gap if paired else trial.scenario.upper for trial in trials])
+
+
+def _radius(values: Array, room: float, n: int, alpha: float) -> float:
+    """About how far the bound on the mean of n such values will be from it, with ``room`` to the end of the range."""
+    log = math.log(PRECISE / alpha)
+    return float(values.std()) * math.sqrt(2 * log / n) + room * log / n

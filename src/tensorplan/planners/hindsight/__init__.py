@@ -1,0 +1,1 @@
+"""Planning with bounds in hindsight."""

@@ -1,0 +1,205 @@
+"""Hindsight: a planner for any features, with a bracket that assumes nothing about them.
+
+    repeat, each round with four times the queries of the one before
+        V, π   <- fitted value iteration, at states on the best paths in hindsight and on those of π
+        lower  <- a bound on the mean return of π
+        upper  <- a bound in hindsight, with V
+    until upper - lower <= δ, or until more queries do not help
+
+(:mod:`tensorplan.hindsight` has the bounds.)  Good features make V good where it was not sampled, and the bracket
+narrow; bad ones leave a gap, and the certificate names the states that it comes from.  The bounds of round k hold with
+probability 1 - α/(k(k+1)), so those of all rounds together with 1 - α.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from tensorplan.access.batches import BatchAccess
+from tensorplan.access.meter import Allowance, Meter
+from tensorplan.access.noise import Purpose, episode
+from tensorplan.core import Certificate, Node, State
+from tensorplan.core.errors import BadInput, BudgetSpent, Refused
+from tensorplan.core.specs import number, whole
+from tensorplan.hindsight.blame import Blame
+from tensorplan.hindsight.bracket import Bounds, Bracket
+from tensorplan.hindsight.fitting import FIT_SHARE, Fitting
+from tensorplan.hindsight.greedy import LOOKAHEAD, Greedy
+from tensorplan.hindsight.model import Fit
+from tensorplan.hindsight.pilot import Pilot
+from tensorplan.hindsight.scenario import Player, Rules
+from tensorplan.hindsight.subject import Subject
+from tensorplan.hindsight.values import Values
+from tensorplan.planners.anytime import Planning
+from tensorplan.planners.config import SHARE
+from tensorplan.access.local import LocalAccess
+
+FIRST_ROUND, GROWTH = 100_000, 4
+"""Queries of the first round, and the factor from round to round."""
+
+LEAST_ROUND = 2_000
+"""A budget that is left with fewer queries is not worth a round."""
+
+STALLED = 0.9
+"""A round that leaves more than this share of the gap has not helped; after two of them planning ends."""
+
+BLAMED = 3
+"""States that are named as the source of a gap."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hindsight:
+    """A planner for any features; its certificate assumes nothing.
+
+    ``delta``: the wanted width of the bracket; None takes a tenth of the range of returns.  ``confidence``: that the
+    bracket holds.  ``budget``: queries per episode.  ``callback(bounds, queries)``: called with every look at the
+    bracket; a true result stops planning.
+    """
+
+    delta: float | None = None
+    confidence: float = 0.95
+    budget: int | None = None
+    callback: Callable[[Bounds, int], object] | None = field(default=None, compare=False, repr=False)
+    about: ClassVar[str] = "fitted values and bounds in hindsight: a certificate that assumes nothing, for any features"
+
+    def __post_init__(self) -> None:
+        if self.delta is not None and not number("delta", self.delta, -math.inf) > 0:
+            raise BadInput(f"delta must be positive, got {self.delta!r}")
+        number("confidence", self.confidence, 0.5, 0.999999)
+        if self.budget is not None:
+            whole("budget", self.budget, 0)
+
+    def begin(self, access: LocalAccess, rng: np.random.Generator) -> HindsightPolicy:
+        """Start an episode; all of the planning is done here."""
+        low, high = access.return_range(0)
+        if not math.isfinite(high - low):
+            raise Refused(
+                f"hindsight needs a finite range of returns, and problem {access.problem_name!r} has [{low:g}, {high:g}]"
+            )
+        return HindsightPlanning(self, access, rng).plan()
+
+
+class HindsightPolicy:
+    """The greedy policy with the best lower bound."""
+
+    def __init__(self, batches: BatchAccess, player: Player, certificate: Certificate, rng: np.random.Generator) -> None:
+        self.batches, self.player, self.certificate = batches, player, certificate
+        self._rng = rng
+
+    def act(self, node: Node) -> int:
+        """The greedy action; a random one if that takes samples and the budget is spent."""
+        try:
+            return self.player.act(self.batches.at(node), node.stage)
+        except BudgetSpent:
+            return int(self._rng.integers(self.batches.problem.actions))
+
+
+class HindsightPlanning(Planning[HindsightPolicy]):
+    """The rounds of one episode."""
+
+    def __init__(self, config: Hindsight, access: LocalAccess, rng: np.random.Generator) -> None:
+        self.config, self.access, self.rng = config, access, rng
+        self.batches = access.batches(int(rng.integers(2**63)))
+        self.meter = self.batches.meter
+        low, high = access.return_range(0)
+        self.delta = SHARE * (high - low) if config.delta is None else config.delta
+        self.rules = Rules.of(self.batches.problem)
+        self.root = self.batches.at(access.root)
+        self.fitting = Fitting(self.batches, lambda index: self.root, self.rules)
+        self.best = Fit(self.batches.problem)
+        """The values whose greedy policy has the best lower bound."""
+        self.bounds = Bounds(low, high, high - low)
+        self.blame = Blame()
+        self.began = self.meter.spent
+
+    def _search(self) -> str:
+        stalled = 0
+        for round_number in range(1, 64):
+            before = self.bounds.width
+            if not (budget := self._round_budget(round_number)):
+                return "budget"
+            status = self._round(round_number, budget)
+            if status:
+                return status
+            stalled = stalled + 1 if self.bounds.width > STALLED * before else 0
+            if stalled == 2:
+                return "limit"
+        return "limit"
+
+    def _round_budget(self, round_number: int) -> int:
+        """The queries of a round: all that are left if the next one could not have its share; 0 if too few are."""
+        acting = self.rules.times * self.access.actions * (LOOKAHEAD + 1)
+        left = self.meter.remaining
+        if self.config.budget is not None:
+            left = min(left, self.config.budget - (self.meter.spent - self.began))
+        left -= min(acting, left / 4)
+        wanted = FIRST_ROUND * GROWTH ** (round_number - 1)
+        budget = wanted if left >= 3 * wanted else left
+        return int(budget) if budget >= LEAST_ROUND else 0
+
+    def _round(self, number: int, budget: int) -> str:
+        """Fit, choose by a pilot, and test; the status if planning ends."""
+        whole_meter: Meter = self.meter
+        self.batches.meter = Allowance(whole_meter, budget)
+        try:
+            return self._test(number, budget)
+        except BudgetSpent:
+            return ""
+        finally:
+            self.batches.meter = whole_meter
+
+    def _test(self, number: int, budget: int) -> str:
+        alpha = (1 - self.config.confidence) / (number * (number + 1))
+        self.fitting.spend(int(FIT_SHARE * budget))
+        fit = self.fitting.fit
+        subject = Subject(self.batches, Values(self.batches, fit.value), self._players(fit), lambda *_: self.root)
+        pilot = Pilot(subject, self.rules, alpha, int(self.batches.meter.remaining))
+        bracket = Bracket(*pilot.choose(), alpha)
+        for bounds in bracket.grow():
+            self._improve(bounds, fit, bracket)
+            stop = self.config.callback and self.config.callback(self.bounds, self.meter.spent)
+            if self.bounds.width <= self.delta:
+                return "certified"
+            if stop:
+                return "stopped"
+        return ""
+
+    def _players(self, fit: Fit) -> Callable[[Purpose, int, State], Player]:
+        return lambda purpose, index, start: Greedy(fit, self.batches, episode(purpose, index))
+
+    def _improve(self, bounds: Bounds, fit: Fit, bracket: Bracket) -> None:
+        """Keep the best bounds of all rounds, and the policy with the best lower one."""
+        lower, upper, _ = self.bounds
+        if bounds.lower > lower:
+            lower, self.best = bounds.lower, fit
+        if bounds.upper < upper:
+            upper, self.blame = bounds.upper, bracket.blame
+        self.bounds = Bounds(lower, max(upper, lower), max(upper - lower, 0.0))
+
+    def _bracket(self, status: str) -> Certificate:
+        return Certificate(
+            self.bounds.upper,
+            self.bounds.lower,
+            status,
+            failure=1 - self.config.confidence,
+            lower_failure=1 - self.config.confidence,
+            discount=self.batches.problem.discount,
+            notes=self._notes(status),
+        )
+
+    def _notes(self, status: str) -> tuple[str, ...]:
+        """Where the gap comes from, unless it is closed."""
+        if status == "certified" or not self.blame.scenarios:
+            return ()
+        lead = "more queries do not help with these features: " if status == "limit" else ""
+        places = "; ".join(f"{place} ({share.total:.3g})" for place, share in self.blame.states(BLAMED))
+        return (f"{lead}a gap of {self.bounds.width:.4g} is left, and most of it comes from {places}",)
+
+    def _policy(self, certificate: Certificate) -> HindsightPolicy:
+        player = Greedy(self.best, self.batches, episode(Purpose.POLICY, 0))
+        return HindsightPolicy(self.batches, player, certificate, self.rng)
