@@ -7,6 +7,7 @@ from helpers import Walk, problem
 from hypothesis import given, settings
 
 import tensorplan as tp
+from tensorplan.core.intervals import betting_interval
 from tensorplan.evaluation.verdict import exact_loss
 from tensorplan.testing import problems
 
@@ -69,6 +70,19 @@ def test_an_estimated_verdict_is_right_or_undecided():
     few = tp.judge(task, tp.RandomPlanner(), 0.1, episodes=3)
     assert few.verdict == "undecided"
     assert "3 episodes" in few.method
+
+
+def test_more_episodes_extend_the_same_sample():
+    """So that the interval, which holds for all sample sizes at once, holds if one judges until there is a verdict."""
+    mdp = tp.TabularMDP(np.ones((1, 2, 1)), np.array([[0.75, 0.5]]), horizon=4, noise=True)
+    task = tp.featurize(mdp, 2)
+    few, many = (tp.judge(task, tp.RandomPlanner(), 0.5, episodes=n, seed=7) for n in (20, 60))
+    returns = [episode.total_reward for episode in many.run.episodes]
+    assert [episode.total_reward for episode in few.run.episodes] == returns[:20]
+    low, high = task.return_range()
+    losses = [task.optimal_value(0) - total for total in returns]
+    assert many.loss == betting_interval(losses, (low - high, high - low), 0.95)
+    assert many.method == "betting interval, 60 episodes"
 
 
 def test_the_start_distribution_counts():

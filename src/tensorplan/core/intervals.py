@@ -47,28 +47,6 @@ class Interval(NamedTuple):
         return (self.high - self.low) / 2
 
 
-def empirical_bernstein(values: ArrayLike, value_range: tuple[float, float], confidence: float = 0.95) -> Interval:
-    """A two-sided interval for the mean of independent values in ``value_range``, cut to that range.
-
-    It holds with probability at least ``confidence`` = 1 - α, and each side alone with 1 - α/2; the radius is
-    :func:`bernstein_radius`.
-    """
-    x = np.asarray(values, dtype=np.float64)
-    low, high = value_range
-    if not 0 < confidence < 1:
-        raise BadInput(f"the confidence must be between 0 and 1, got {confidence!r}")
-    if x.size == 0 or not (math.isfinite(low) and math.isfinite(high)):
-        return Interval(float(x.mean()) if x.size else math.nan, low, high)
-    slack = RANGE_SLACK * max(1.0, abs(low), abs(high))
-    if not ((x >= low - slack) & (x <= high + slack)).all():
-        raise BadInput(f"values from {x.min():g} to {x.max():g} are outside of the range [{low:g}, {high:g}]")
-    mean = float(x.mean())
-    if x.size == 1:
-        return Interval(mean, low, high)
-    radius = bernstein_radius(x.size, float(x.var(ddof=1)), high - low, 1 - confidence)
-    return Interval(mean, max(low, mean - radius), min(high, mean + radius))
-
-
 def bernstein_radius(n: int, variance: float, width: float, alpha: float) -> float:
     """A bound on the error of the mean of n >= 2 independent values that holds with probability at least 1 - α.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorplan.core import END, OptimalValues, Planner, Problem, Run
 from tensorplan.core.errors import BadInput, shown
-from tensorplan.core.intervals import Interval, empirical_bernstein
+from tensorplan.core.intervals import Interval, betting_interval
 from tensorplan.core.specs import number, whole
 from tensorplan.loop import Driver, Streams, run
 from tensorplan.planners.registry import as_planner
@@ -34,7 +34,7 @@ class Verdict:
     confidence: float
     """1.0 when exact."""
     method: str
-    """``"exact"``, or ``"empirical Bernstein"`` with the number of episodes."""
+    """``"exact"``, or ``"betting interval"`` with the number of episodes."""
     run: Run | None = None
 
     def __str__(self) -> str:
@@ -58,8 +58,9 @@ def judge(
     """Whether a planner is δ-sound on a problem whose v* is known; both are objects or names.
 
     Exact if the policy is memoryless and the MDP a table or deterministic.  Else from independent episodes, with start
-    states drawn by the problem, and an empirical Bernstein interval on E[v*(S0) - return].  Without a horizon returns
-    have no range, and only the exact method can decide.
+    states drawn by the problem, and a betting interval on E[v*(S0) - return], which stays valid if one judges again
+    with more episodes and the same seed until there is a verdict.  Without a horizon returns have no range, and only
+    the exact method can decide.
     """
     episodes, seed = whole("episodes", episodes, 1), whole("seed", seed, 0)
     planner = as_planner(planner)
@@ -85,8 +86,8 @@ def judge_run(problem: Problem, played: Run, delta: float, confidence: float = 0
     losses = [solution.value(e.start, 0) - e.total_reward for e in played.episodes if e.complete]
     broken = len(played.episodes) - len(losses)
     low, high = problem.return_range()
-    interval = empirical_bernstein(losses, (low - high, high - low), confidence)
-    method = f"empirical Bernstein, {len(losses)} episodes"
+    interval = betting_interval(losses, (low - high, high - low), confidence)
+    method = f"betting interval, {len(losses)} episodes"
     if broken:
         method += f"; {broken} did not end"
     verdict = "undecided" if broken else _decide(interval, delta)
