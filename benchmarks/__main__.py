@@ -10,12 +10,13 @@ from benchmarks import (
     game,
     gym,
     hard,
+    many,
     optimism,
     startup,
     tensorplan,
 )
 
-for part in (startup, access, frozen_lake, backward_induction, game, hard):
+for part in (startup, access, many, frozen_lake, backward_induction, game, hard):
     part.main()
 optimism.main(["--quick"])
 tensorplan.main(["--quick"])

@@ -37,7 +37,7 @@ class Problem:
     eta: float = field(default=0.0, kw_only=True)
     discount: float = field(default=1.0, kw_only=True)
     retries: int = field(default=0, kw_only=True)
-    """How often a ``step``, ``step_batch`` or ``start`` that raises is retried."""
+    """How often a ``step``, ``step_batch``, ``step_many`` or ``start`` that raises is retried."""
     unmetered: int = field(default=0, kw_only=True, repr=False)
     """Simulator steps outside of any planner's queries, to probe an environment or to list states; it grows."""
 

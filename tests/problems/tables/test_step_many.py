@@ -12,6 +12,7 @@ from stored_tables import FORMS, stored
 
 import tensorplan as tp
 from tensorplan.core import END, Batched
+from tensorplan.parallel.replicas import ReplicatedMDP
 from tensorplan.problems.tables.tabular import TabularMDP
 from tensorplan.problems.transforms.tail import tail
 from tensorplan.testing import tabular_mdps
@@ -202,3 +203,31 @@ def test_wrappers_whose_states_are_no_numbers_do_not_claim_it(wrap):
     task = tp.make("layered/4x3:kind=q:states=4:horizon=3")
     assert isinstance(task.mdp, Batched)
     assert not isinstance(wrap(task).mdp, Batched)
+
+
+def test_replicas_do_not_claim_it():
+    with ReplicatedMDP(lambda: tp.make("american-put/3").mdp, workers=1) as mdp:
+        assert not isinstance(mdp, Batched)
+
+
+def test_a_table_with_another_step_does_not_inherit_it():
+    class Doubled(TabularMDP):
+        def step(self, state, action, rng):
+            reward, following = super().step(state, action, rng)
+            return 2 * reward, following
+
+    class Described(TabularMDP):
+        about = "a table"
+
+    table = np.ones((1, 1, 1)), [[0.5]]
+    assert not isinstance(Doubled(*table, horizon=1), Batched)
+    assert isinstance(Described(*table, horizon=1), Batched)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32])
+def test_small_types_do_not_overflow(dtype):
+    mdp = TabularMDP(np.eye(200)[:, None, :].repeat(3, axis=1), np.zeros((200, 3)), horizon=1)
+    states, actions = np.array([199, 150, 7], dtype=dtype), np.array([2, 1, 0], dtype=dtype)
+    assert [n for _, n in stepped(mdp, states, actions, np.zeros((3, 1)))] == [199, 150, 7]
+    with pytest.raises(TypeError):
+        mdp.step_many(states + 0.5, actions, np.zeros((3, 1)))

@@ -71,12 +71,14 @@ class LostSales:
         self.return_range = self._returns()
 
     def _returns(self) -> tuple[float, float]:
-        """From a full store, with nothing sold and all orders in vain, to everything sold.
+        """From a store that stays full while orders are made in vain, to everything sold.
 
-        All units at hand and under way are sold at the price, and so are later orders that arrive before the end.
+        At best a full store and the deliveries under way are sold at the price, and then every later order that arrives
+        before the end; a delivery that is more than the room cannot be sold.
         """
-        later = max(self.horizon - self.lead, 0) * self.orders * max(self.price - self.cost, 0.0)
-        return self.horizon * self.reward_range[0], self.price * (self.room + self.lead * self.orders) + later
+        units, arrivals = min(self.orders, self.room), min(self.lead, self.horizon) - 1
+        later = max(self.horizon - self.lead, 0) * units * max(self.price - self.cost, 0.0)
+        return self.horizon * self.reward_range[0], self.price * (self.room + arrivals * units) + later
 
     def start(self, rng: np.random.Generator) -> Stock:
         """The start stock, with no orders under way."""

@@ -76,14 +76,14 @@ class GymTable(Viewed, TabularMDP):
         rewards = np.array([reward for reward, _ in outcomes])
         return rewards[which], [following for _, following in outcomes], which
 
-    def step_many(
-        self, states: NDArray[Any], actions: NDArray[Any], noise: NDArray[Any]
-    ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
-        """Step pair i with noise[i]: rewards, next states, and where these are END."""
-        outcomes, rewards = self._listed
-        picked = outcomes.pick(states * self.actions + actions, noise[:, 0])
-        following = outcomes.successors[picked]
-        return rewards[picked], following, following == ENDED
+    step_many = TabularMDP.step_many  # with the outcomes and rewards below, which are those of step
+
+    def _moves(self, stage: int) -> Outcomes:
+        return self._listed[0]
+
+    def _drawn_rewards(self, stage: int, pairs: NDArray[Any], picked: NDArray[Any], noise: NDArray[Any]) -> Array:
+        drawn: Array = self._listed[1].take(picked)
+        return drawn
 
     @cached_property
     def _listed(self) -> tuple[Outcomes, Array]:

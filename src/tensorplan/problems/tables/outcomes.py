@@ -6,7 +6,7 @@ number picks one of them by a binary search within the pair.  This takes memory 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,24 +17,38 @@ ENDED = -1
 """The number that stands for END among next states."""
 
 
-class Outcomes(NamedTuple):
-    """The outcomes of all pairs: those of pair i are at ``ends[i]`` .. ``ends[i+1] - 1``."""
+CERTAIN = 2.0
+"""Stands for the cumulative probability of the last outcome of a pair, above every uniform number."""
 
-    ends: NDArray[np.int64]
-    cumulative: Array
-    """The probability of each outcome and of those of the same pair before it."""
-    successors: NDArray[np.int64]
-    """The next state of each outcome, or ENDED."""
+
+class Outcomes:
+    """The outcomes of all pairs: those of pair i are at ``ends[i]`` .. ``ends[i+1] - 1``.
+
+    ``cumulative`` is the probability of each outcome and of those of the same pair before it, ``successors`` are the
+    next states, or ENDED.
+    """
+
+    def __init__(self, ends: NDArray[np.int64], cumulative: Array, successors: NDArray[np.int64]) -> None:
+        self.first, self.last = ends[:-1], ends[1:] - 1
+        self.cumulative = cumulative.copy()
+        self.cumulative[self.last] = CERTAIN
+        self.successors = successors
+        most = int((self.last - self.first).max(initial=0))
+        self.strides = [1 << k for k in reversed(range(1, most.bit_length()))]
 
     def pick(self, pairs: NDArray[Any], uniform: NDArray[Any]) -> NDArray[np.int64]:
-        """The position of the outcome of each pair for a number in [0, 1): the first with cumulative > uniform."""
-        low: NDArray[np.int64] = self.ends[pairs]
-        high = self.ends[pairs + 1] - 1
-        while (low < high).any():
-            middle = (low + high) // 2
-            beyond = self.cumulative.take(middle) <= uniform
-            low, high = np.where(beyond, np.minimum(middle + 1, high), low), np.where(beyond, high, middle)
-        return low
+        """The position of the outcome of each pair for a number in [0, 1): the first with cumulative > uniform.
+
+        A binary search without branches, which would be mispredicted: it advances by a stride if all outcomes that it
+        passes have cumulative <= uniform.
+        """
+        at: NDArray[np.int64] = self.first.take(pairs)
+        last = self.last.take(pairs) if self.strides else at
+        for stride in self.strides:
+            passed = np.minimum(at + (stride - 1), last)
+            at += (self.cumulative.take(passed) <= uniform) * stride
+        at += self.cumulative.take(at) <= uniform  # a stride of 1
+        return at
 
 
 def cumulative_rows(matrix: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:

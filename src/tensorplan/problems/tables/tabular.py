@@ -50,6 +50,12 @@ class TabularMDP:
     return_range: tuple[float, float] | None = None
     """See :class:`tensorplan.core.MDP`."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Subclasses that replace ``step`` alone may have another law, so they do not inherit ``step_many``."""
+        super().__init_subclass__(**options)
+        if "step" in vars(cls) and "step_many" not in vars(cls):
+            setattr(cls, "step_many", None)  # noqa: B010 - a method to the type checker
+
     def __init__(
         self,
         transitions: Any,
@@ -131,12 +137,13 @@ class TabularMDP:
         self, states: NDArray[Any], actions: NDArray[Any], noise: NDArray[Any]
     ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
         """Step pair i with noise[i]: rewards, next states, and where these are END."""
-        states, actions = np.asarray(states), np.asarray(actions)
+        states, actions = (np.asarray(x).astype(np.int64, "K", "same_kind", copy=False) for x in (states, actions))
         rewards, following = np.empty(len(states)), np.empty(len(states), dtype=np.int64)
         for stage, where in self._by_stage(states):
             pairs, moves = (states[where] - self._offsets[stage]) * self.actions + actions[where], self._moves(stage)
-            rewards[where] = self._noisy(self._rewards[stage].take(pairs), noise[where])
-            following[where] = moves.successors.take(moves.pick(pairs, noise[where, 0]))
+            picked = moves.pick(pairs, noise[where, 0])
+            rewards[where] = self._drawn_rewards(stage, pairs, picked, noise[where])
+            following[where] = moves.successors.take(picked)
         return rewards, following, following == ENDED
 
     def _by_stage(self, states: NDArray[Any]) -> list[tuple[int, Any]]:
@@ -149,8 +156,9 @@ class TabularMDP:
         stages = np.searchsorted(self._offsets, states, side="right") - 1
         return [(stage, stages == stage) for stage in np.unique(stages).tolist()]
 
-    def _noisy(self, means: Array, noise: NDArray[Any]) -> Array:
-        """Rewards with these means: themselves, or an end of the range of rewards by the second number of the noise."""
+    def _drawn_rewards(self, stage: int, pairs: NDArray[Any], picked: NDArray[Any], noise: NDArray[Any]) -> Array:
+        """The rewards of pairs of a stage (table) that have the outcomes ``picked`` of ``_moves``."""
+        means: Array = self._rewards[stage].take(pairs)
         if not self.noise:
             return means
         low, high = self.reward_range
