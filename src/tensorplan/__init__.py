@@ -24,6 +24,7 @@ _WHERE = {
     "tensorplan.planners.baselines.random": "RandomPlanner",
     "tensorplan.planners.baselines.sparse_sampling": "SparseSampling",
     "tensorplan.planners.baselines.uct": "UCT",
+    "tensorplan.planners.hindsight.planner": "Hindsight",
     "tensorplan.planners.linear_q.ocp": "OCP",
     "tensorplan.planners.linear_q.span": "SpanPlanner",
     "tensorplan.planners.bilin_ucb.planner": "BiLinUCB",
@@ -45,6 +46,7 @@ _WHERE = {
     "tensorplan.features": "FeatureMap Frame",
     "tensorplan.diagnosis.diagnosis": "Diagnosis diagnose",
     "tensorplan.diagnosis.fit_features": "fit_features",
+    "tensorplan.evaluation.audit": "Audit audit",
     "tensorplan.evaluation.verdict": "Verdict judge",
     "tensorplan.evaluation.estimates": "query_cost student",
     "tensorplan.evaluation.sessions": "side_by_side",
@@ -98,6 +100,8 @@ if TYPE_CHECKING:
     from tensorplan.diagnosis.diagnosis import Diagnosis as Diagnosis
     from tensorplan.diagnosis.diagnosis import diagnose as diagnose
     from tensorplan.diagnosis.fit_features import fit_features as fit_features
+    from tensorplan.evaluation.audit import Audit as Audit
+    from tensorplan.evaluation.audit import audit as audit
     from tensorplan.evaluation.compare import compare as compare
     from tensorplan.evaluation.estimates import query_cost as query_cost
     from tensorplan.evaluation.estimates import student as student
@@ -114,6 +118,7 @@ if TYPE_CHECKING:
     from tensorplan.planners.baselines.sparse_sampling import SparseSampling as SparseSampling
     from tensorplan.planners.baselines.uct import UCT as UCT
     from tensorplan.planners.bilin_ucb.planner import BiLinUCB as BiLinUCB
+    from tensorplan.planners.hindsight.planner import Hindsight as Hindsight
     from tensorplan.planners.linear_q.ocp import OCP as OCP
     from tensorplan.planners.linear_q.span import SpanPlanner as SpanPlanner
     from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ as TensorPlanQ

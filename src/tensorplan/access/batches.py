@@ -36,14 +36,14 @@ CHECKED = 16
 
 
 class Columns(NamedTuple):
-    """The noise of ``count`` steps."""
+    """The noise of ``size`` steps."""
 
     purpose: Purpose
     scenario: int
     first: int
-    count: int
+    size: int
     noise: Any
-    """(count, ...), from ``draw_noise``; None where ``step`` draws its own from the generator of the column."""
+    """(size, ...), from ``draw_noise``; None where ``step`` draws its own from the generator of the column."""
 
 
 class BatchAccess:
@@ -97,19 +97,19 @@ class BatchAccess:
 
     # ------------------------------------------------------------------ steps
 
-    def columns(self, purpose: Purpose, scenario: int, first: int, count: int) -> Columns:
-        """The noise of ``count`` steps; ``first`` tells the sets of columns of one scenario apart."""
+    def columns(self, purpose: Purpose, scenario: int, first: int, size: int) -> Columns:
+        """The noise of ``size`` steps; ``first`` tells the sets of columns of one scenario apart."""
         noise = None
         if self.batched:
             mdp: Any = self.problem.mdp
-            noise = np.asarray(mdp.draw_noise(count, self.noise.at(purpose, scenario, first)))
-            if noise.ndim == 0 or len(noise) != count:
-                raise ProblemError(f"draw_noise({count}) of problem {self.problem.name!r} gave shape {noise.shape}")
-        return Columns(purpose, scenario, first, count, noise)
+            noise = np.asarray(mdp.draw_noise(size, self.noise.at(purpose, scenario, first)))
+            if noise.ndim == 0 or len(noise) != size:
+                raise ProblemError(f"draw_noise({size}) of problem {self.problem.name!r} gave shape {noise.shape}")
+        return Columns(purpose, scenario, first, size, noise)
 
     def steps(self, ids: Ids, stage: int, columns: Columns, which: slice = slice(None)) -> tuple[Array, Ids]:
         """Rewards and successors of all actions of the states with the chosen columns, both (n, A, columns)."""
-        chosen = range(columns.count)[which]
+        chosen = range(columns.size)[which]
         shape = (len(ids), self.problem.actions, len(chosen))
         self.meter.charge(shape[0] * shape[1] * shape[2])
         if self.batched:

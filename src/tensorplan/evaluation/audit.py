@@ -15,7 +15,7 @@ from tensorplan.access.batches import BatchAccess
 from tensorplan.access.meter import Meter
 from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import Problem, State
-from tensorplan.core.errors import BadInput, BudgetSpent, shown
+from tensorplan.core.errors import BudgetSpent, shown
 from tensorplan.core.specs import number, whole
 from tensorplan.evaluation.players import players
 from tensorplan.hindsight.blame import Share
@@ -56,6 +56,8 @@ class Audit:
     discount: float = 1.0
     scenarios: int = 0
     episodes: int = 0
+    mean_return: float = math.nan
+    """The mean return of the episodes, an estimate of v^π(s0)."""
     design: str = ""
     cut: int = 0
     """Paths cut since too many states were reached; this widens the bracket, and leaves it valid."""
@@ -80,8 +82,8 @@ class Audit:
         """The claim as one sentence, with its confidence and what it rests on."""
         share = f" ({100 * self.loss:.3g}% of the optimum)" if self.loss < 1 else ""
         return (
-            f"the policy earns at least {self.lower:.6g}, no policy earns more than {self.upper:.6g}, and this one loses "
-            f"at most {self.gap:.4g}{share}, at confidence {self.confidence:g}; this rests on {RESTS_ON}"
+            f"the policy earns at least {self.lower:.6g}, no policy earns more than {self.upper:.6g}, and this one "
+            f"loses at most {self.gap:.4g}{share}, at confidence {self.confidence:g}; this rests on {RESTS_ON}"
         )
 
 
@@ -100,8 +102,9 @@ def audit(
 
     ``policy`` is a planner, its spec, a callable (state, stage) -> action, or an object with ``predict``.  ``value`` is
     a guess of v*: a callable (state, stage) -> float, or θ for the features of the problem; the better it is, the
-    narrower the bracket.  Without one, values are fitted first.  ``budget`` bounds the queries, a million by default, of
-    the policy too.  The audit ends early if upper - lower is at most ``width``, or by Ctrl-C, with the bracket reached.
+    narrower the bracket.  Without one, values are fitted first.  ``budget`` bounds the queries, those of the policy
+    included; by default there are a million.  The audit ends early if upper - lower is at most ``width``, or by Ctrl-C,
+    with the bracket reached by then.
     ``progress(bounds, queries)`` is called with every look at the bracket.
     """
     auditor = Auditor(as_problem(problem, seed), policy, value, confidence, budget, seed)
@@ -180,6 +183,7 @@ class Auditor:
             audit,
             scenarios=len(bracket.worth),
             episodes=len(bracket.returns),
+            mean_return=math.fsum(bracket.returns) / max(len(bracket.returns), 1),
             design=str(bracket.plan.design),
             cut=bracket.cut,
             stages=blame.stages() if blame.scenarios else {},

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from typing import Any, NamedTuple
 
 from tensorplan.core.errors import shown
 from tensorplan.hindsight.scenario import Scenario, Step
+
+Sums = tuple[defaultdict[Any, float], defaultdict[Any, float]]
+"""Along the best path in hindsight, and along that of the policy."""
 
 
 class Share(NamedTuple):
@@ -28,8 +31,8 @@ class Blame:
 
     def __init__(self) -> None:
         self.scenarios = 0
-        self._stages: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
-        self._states: tuple[Counter[Any], Counter[Any]] = (Counter(), Counter())
+        self._stages: Sums = (defaultdict(float), defaultdict(float))
+        self._states: Sums = (defaultdict(float), defaultdict(float))
 
     def add(self, scenario: Scenario) -> None:
         """Count a scenario."""
@@ -47,10 +50,12 @@ class Blame:
         """The states with the largest shares, as (description, share)."""
         places = {*self._states[0], *self._states[1]}
         ranked = sorted(places, key=lambda place: -self._share(self._states, place).total)
-        return [(f"{state}, stage {stage}", self._share(self._states, (state, stage))) for state, stage in ranked[:count]]
+        return [
+            (f"{state}, stage {stage}", self._share(self._states, (state, stage))) for state, stage in ranked[:count]
+        ]
 
-    def _share(self, sums: tuple[Counter[Any], Counter[Any]], key: Any) -> Share:
-        return Share(sums[0][key] / self.scenarios, sums[1][key] / self.scenarios)
+    def _share(self, sums: Sums, key: Any) -> Share:
+        return Share(sums[0].get(key, 0.0) / self.scenarios, sums[1].get(key, 0.0) / self.scenarios)
 
 
 def _place(step: Step) -> tuple[str, int]:

@@ -3,11 +3,11 @@
 There are two ways to an upper bound on v*(s0):
 
 * direct: a bound on the mean of ``Scenario.upper``;
-* paired: one on the policy's value, from its returns, plus one on the mean of ``Scenario.gap``: errors that the best path
-  and the policy's have in common cancel.
+* paired: one on the policy's value, from its returns, plus one on the mean of ``Scenario.gap``: errors that the best
+  path and the policy's have in common cancel.
 
-The lower bound is on the policy's mean return.  Means are bounded by betting (:mod:`tensorplan.core.intervals`), for all
-sample sizes at once: the bracket may be looked at, and stopped, at any time.
+The lower bound is on the policy's mean return.  Means are bounded by betting (:mod:`tensorplan.core.intervals`), for
+all sample sizes at once: the bracket may be looked at, and stopped, at any time.
 """
 
 from __future__ import annotations

@@ -46,15 +46,17 @@ class Fresh:
 
     def __init__(self, values: Values, purpose: Purpose, scenario: int, samples: int) -> None:
         self.values, self.purpose, self.scenario, self.samples = values, purpose, scenario, samples
-        self._time, self._columns = -1, None
+        self._time = -1
+        self._columns: Columns | None = None
 
     def look(self, time: int, stage: int, ids: Ids) -> Ahead:
         """The temporal differences at these states, and where they go."""
         access = self.values.access
-        if time != self._time or self._columns is None:
+        columns = self._columns
+        if columns is None or time != self._time:
             columns = access.columns(self.purpose, self.scenario, time << 32, self.samples + 1)
             self._time, self._columns = time, columns
-        rewards, following = access.steps(ids, stage, self._columns)
+        rewards, following = access.steps(ids, stage, columns)
         residuals = _residuals(self.values, stage, ids, rewards[..., 1:], following[..., 1:])
         return Ahead(residuals, rewards[..., 0], following[..., 0])
 
@@ -67,7 +69,7 @@ class Pooled:
         self.access: BatchAccess = values.access
         self.columns: Columns = self.access.columns(purpose, scenario, 0, times + samples)
         self._row: dict[int, int] = {}
-        shape = (0, self.access.problem.actions, self.columns.count)
+        shape = (0, self.access.problem.actions, self.columns.size)
         self._rewards, self._following = np.empty(shape), np.empty(shape, dtype=np.int64)
         self._means = np.empty(shape)
 
@@ -82,7 +84,7 @@ class Pooled:
         if problem.horizon is None:
             residuals = self._means[rows, :, time] - self.values(ids, stage)[:, None]
         else:
-            later = slice(max(time + 1, self.columns.count - MOST_COLUMNS), None)
+            later = slice(max(time + 1, self.columns.size - MOST_COLUMNS), None)
             residuals = _residuals(
                 self.values, stage, ids, self._rewards[rows, :, later], self._following[rows, :, later]
             )

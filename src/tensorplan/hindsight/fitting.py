@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 
 from tensorplan.access.batches import BatchAccess
@@ -42,7 +42,7 @@ class Fitting:
         self.model = Model(access)
         self.fit = Fit(access.problem)
         """The values fitted last."""
-        self._weights: Counter[int] = Counter()
+        self._weights: defaultdict[int, float] = defaultdict(float)
         self._scenarios = self._batches = 0
 
     def spend(self, budget: int) -> None:
@@ -84,7 +84,7 @@ class Fitting:
         """Samples at the states of the largest weight."""
         actions = self.access.problem.actions
         each = min(max(budget // (actions * max(len(self._weights), 1)), FEWEST), MOST)
-        chosen = self._weights.most_common(max(budget // (actions * each), 1))
+        ranked = sorted(self._weights, key=lambda number: -self._weights[number])
         self._batches += 1
         columns = self.access.columns(Purpose.FIT, self._batches, 1 << 48, each)
-        self.model.add([number for number, _ in chosen], columns)
+        self.model.add(ranked[: max(budget // (actions * each), 1)], columns)

@@ -85,7 +85,7 @@ class Model:
         rows = np.array([self.rows[number] for number in chosen.tolist()], dtype=np.intp)
         grown = np.zeros(len(self.rows), dtype=np.intp)
         grown[: len(self.samples)] = self.samples
-        grown[rows] += columns.count
+        grown[rows] += columns.size
         self.samples = grown
         self._blocks.append(Block(rows, rewards.sum(axis=-1), following))
 
@@ -159,13 +159,14 @@ class Model:
         others = np.setdiff1d(np.concatenate([np.unique(block.following) for block in self._blocks]), [*ids, ENDED])
         weights, features = _regression(self._features(fit, ids, 0)), self._features(fit, others, 0)
         table = np.zeros(self.access.count + 1)  # the last place is END's
-        q = np.zeros((len(ids), self.problem.actions))
+        q: Array = np.zeros((len(ids), self.problem.actions))
         for _ in range(SWEEPS):
             sums = np.zeros_like(q)
             for block in self._blocks:
                 gains = block.rewards + self.problem.discount * table[block.following].sum(axis=-1)
                 np.add.at(sums, block.rows, gains)
-            q, before = sums / self.samples[:, None], table[ids]
+            q = np.divide(sums, self.samples[:, None], dtype=np.float64)
+            before = table[ids]
             table[ids] = np.clip(q.max(axis=1), low, high)
             table[others] = np.clip(features @ (weights @ table[ids]), low, high)
             if np.abs(before - table[ids]).max() <= CONVERGED * (high - low):

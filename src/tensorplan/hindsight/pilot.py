@@ -22,6 +22,7 @@ from tensorplan.hindsight.values import Band, Values
 SAMPLES = (8, 32, 128, 512)
 """Samples per temporal difference that are tried."""
 
+
 class Effort(NamedTuple):
     """How many scenarios or episodes to try: as many as a share of the budget allows, but within limits."""
 

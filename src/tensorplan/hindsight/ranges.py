@@ -13,8 +13,8 @@ def finite_returns(problem: Problem) -> tuple[float, float]:
     low, high = problem.return_range()
     if not (abs(low) < float("inf") and abs(high) < float("inf")):
         raise BadInput(
-            f"problem {problem.name!r} has no finite range of returns: give it a horizon, a discount below 1, or an MDP "
-            "with a return_range"
+            f"problem {problem.name!r} has no finite range of returns: give it a horizon, a discount below 1, or an "
+            "MDP with a return_range"
         )
     return low, high
 

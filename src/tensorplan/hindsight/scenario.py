@@ -26,7 +26,6 @@ from tensorplan.core import Array, Problem, State
 from tensorplan.hindsight.columns import Ahead, ScenarioNoise
 from tensorplan.hindsight.values import Values
 
-
 WIDTH = 2_000
 """States of a time that paths go on from; bounds memory."""
 
@@ -163,9 +162,7 @@ class _Play:
         reached = [level.ids for level in self.levels]
         return Scenario(self.best.worth, policy, largest, largest_gap, self._path(), steps, reached, self.cut, stopped)
 
-    def _follow(
-        self, player: Player, level: Level, ahead: Ahead, mine: int, time: int, stage: int
-    ) -> tuple[Step, int]:
+    def _follow(self, player: Player, level: Level, ahead: Ahead, mine: int, time: int, stage: int) -> tuple[Step, int]:
         """One step of the policy under the noise of the scenario."""
         state = self.access.state(mine)
         action = player.act(state, stage)
@@ -203,7 +200,7 @@ class _Play:
         self.cut += len(ids) - self.rules.width
         self._cut(reached, ranks[self.rules.width :], time + 1, self.problem.next_stage(stage))
         kept = np.sort(ranks[: self.rules.width])
-        return Level(*(part[kept] for part in reached))
+        return Level(ids[kept], reached.sums[kept], reached.parents[kept], reached.actions[kept])
 
     def _offer(self, worth: Array, pairs: NDArray[np.intp], time: int) -> None:
         """The best of these paths is a candidate for the maximum."""

@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from tensorplan.access.batches import BatchAccess
+from tensorplan.access.local import LocalAccess
 from tensorplan.access.meter import Allowance, Meter
 from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import Certificate, Node, State
@@ -33,11 +34,10 @@ from tensorplan.hindsight.greedy import LOOKAHEAD, Greedy
 from tensorplan.hindsight.model import Fit
 from tensorplan.hindsight.pilot import Pilot
 from tensorplan.hindsight.scenario import Player, Rules
-from tensorplan.hindsight.subject import Subject
+from tensorplan.hindsight.subject import Players, Subject
 from tensorplan.hindsight.values import Values
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.config import SHARE
-from tensorplan.access.local import LocalAccess
 
 FIRST_ROUND, GROWTH = 100_000, 4
 """Queries of the first round, and the factor from round to round."""
@@ -79,7 +79,8 @@ class Hindsight:
         low, high = access.return_range(0)
         if not math.isfinite(high - low):
             raise Refused(
-                f"hindsight needs a finite range of returns, and problem {access.problem_name!r} has [{low:g}, {high:g}]"
+                f"hindsight needs a finite range of returns, and that of problem {access.problem_name!r} is "
+                f"[{low:g}, {high:g}]"
             )
         return HindsightPlanning(self, access, rng).plan()
 
@@ -87,7 +88,9 @@ class Hindsight:
 class HindsightPolicy:
     """The greedy policy with the best lower bound."""
 
-    def __init__(self, batches: BatchAccess, player: Player, certificate: Certificate, rng: np.random.Generator) -> None:
+    def __init__(
+        self, batches: BatchAccess, player: Player, certificate: Certificate, rng: np.random.Generator
+    ) -> None:
         self.batches, self.player, self.certificate = batches, player, certificate
         self._rng = rng
 
@@ -157,7 +160,9 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         alpha = (1 - self.config.confidence) / (number * (number + 1))
         self.fitting.spend(int(FIT_SHARE * budget))
         fit = self.fitting.fit
-        subject = Subject(self.batches, Values(self.batches, fit.value), self._players(fit), lambda *_: self.root)
+        subject = Subject(
+            self.batches, Values(self.batches, fit.value), self._players(fit), lambda purpose, index: self.root
+        )
         pilot = Pilot(subject, self.rules, alpha, int(self.batches.meter.remaining))
         bracket = Bracket(*pilot.choose(), alpha)
         for bounds in bracket.grow():
@@ -169,8 +174,11 @@ class HindsightPlanning(Planning[HindsightPolicy]):
                 return "stopped"
         return ""
 
-    def _players(self, fit: Fit) -> Callable[[Purpose, int, State], Player]:
-        return lambda purpose, index, start: Greedy(fit, self.batches, episode(purpose, index))
+    def _players(self, fit: Fit) -> Players:
+        def player(purpose: Purpose, index: int, start: State) -> Player:
+            return Greedy(fit, self.batches, episode(purpose, index))
+
+        return player
 
     def _improve(self, bounds: Bounds, fit: Fit, bracket: Bracket) -> None:
         """Keep the best bounds of all rounds, and the policy with the best lower one."""
