@@ -165,7 +165,7 @@ class Model:
             for block in self._blocks:
                 gains = block.rewards + self.problem.discount * table[block.following].sum(axis=-1)
                 np.add.at(sums, block.rows, gains)
-            q = np.divide(sums, self.samples[:, None], dtype=np.float64)
+            q[:] = sums / self.samples[:, None]
             before = table[ids]
             table[ids] = np.clip(q.max(axis=1), low, high)
             table[others] = np.clip(features @ (weights @ table[ids]), low, high)

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensorplan.access.meter import Allowance
 from tensorplan.access.noise import Purpose
 from tensorplan.core import Array
-from tensorplan.core.intervals import tuned_bets
+from tensorplan.core.errors import BudgetSpent
+from tensorplan.core.intervals import BETS, tuned_bets
 from tensorplan.hindsight.ranges import finite_returns, most_gap, most_upper
 from tensorplan.hindsight.scenario import Rules, Scenario
 from tensorplan.hindsight.subject import Design, Subject
@@ -33,6 +35,9 @@ class Effort(NamedTuple):
 
 FIRST, FINAL = Effort(0.01, 4, 256), Effort(0.04, 16, 512)
 """For comparing designs, which see the same noise, and for the limits and bets of the one that is chosen."""
+
+LARGEST_PILOT = 0.3
+"""The largest share of the budget for the pilot: if one needs more, the rest would not suffice for a test."""
 
 DEVIATIONS = 5.0
 """Standard deviations above the mean of the pilot at which scenarios stop; more if the pilot is small."""
@@ -108,7 +113,25 @@ class Pilot:
         self._episode_queries = 0
 
     def choose(self) -> tuple[Subject, Plan, Bets]:
-        """The subject with V clipped to a band, the plan with the smallest expected width, and its bets."""
+        """The subject with V clipped to a band, the plan with the smallest expected width, and its bets.
+
+        If that would take too much of the budget, there is no hope for an upper bound, and all goes into episodes.
+        """
+        access = self.subject.access
+        access.meter = Allowance(self.meter, int(LARGEST_PILOT * self.budget))
+        try:
+            return self._choose()
+        except BudgetSpent:
+            return self.subject, self._only_episodes(), Bets(BETS, BETS, BETS)
+        finally:
+            access.meter = self.meter
+
+    def _only_episodes(self) -> Plan:
+        """As many episodes as the budget allows."""
+        high = self.range[1]
+        return Plan(Design(self.rules, SAMPLES[0], pooled=True), high, 0, self.end - self.meter.spent, math.inf)
+
+    def _choose(self) -> tuple[Subject, Plan, Bets]:
         self._play()
         tried = self._first_trials()
         best = self._best(tried)

@@ -1,20 +1,21 @@
 """Hindsight: a planner for any features, with a bracket that assumes nothing about them.
 
-    repeat, each round with four times the queries of the one before
+    repeat, each round with eight times the queries of the one before
         V, π   <- fitted value iteration, at states on the best paths in hindsight and on those of π
         lower  <- a bound on the mean return of π
         upper  <- a bound in hindsight, with V
     until upper - lower <= δ, or until more queries do not help
 
 (:mod:`tensorplan.hindsight` has the bounds.)  Good features make V good where it was not sampled, and the bracket
-narrow; bad ones leave a gap, and the certificate names the states that it comes from.  The bounds of round k hold with
-probability 1 - α/(k(k+1)), so those of all rounds together with 1 - α.
+narrow; bad ones leave a gap, and the certificate names the states that it comes from.  The failure probabilities of
+the rounds add up to 1 - confidence, so the best bounds of all rounds hold together.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -39,11 +40,11 @@ from tensorplan.hindsight.values import Values
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.config import SHARE
 
-FIRST_ROUND, GROWTH = 100_000, 4
+FIRST_ROUND, GROWTH = 100_000, 8
 """Queries of the first round, and the factor from round to round."""
 
-LEAST_ROUND = 2_000
-"""A budget that is left with fewer queries is not worth a round."""
+LAST_SHARE = 0.8
+"""The share of the last round in the failure probability, where a budget tells which one is the last."""
 
 STALLED = 0.9
 """A round that leaves more than this share of the gap has not helped; after two of them planning ends."""
@@ -118,46 +119,58 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         """The values whose greedy policy has the best lower bound."""
         self.bounds = Bounds(low, high, high - low)
         self.blame = Blame()
-        self.began = self.meter.spent
+        self.tested = False
+        """Whether the last round has come to scenarios that bound v*."""
 
     def _search(self) -> str:
         stalled = 0
-        for round_number in range(1, 64):
+        for budget, alpha in self._rounds():
             before = self.bounds.width
-            if not (budget := self._round_budget(round_number)):
-                return "budget"
-            status = self._round(round_number, budget)
-            if status:
+            if status := self._round(budget, alpha):
                 return status
-            stalled = stalled + 1 if self.bounds.width > STALLED * before else 0
+            stalled = stalled + 1 if self.tested and self.bounds.width > STALLED * before else 0
             if stalled == 2:
                 return "limit"
-        return "limit"
+        return "budget"
 
-    def _round_budget(self, round_number: int) -> int:
-        """The queries of a round: all that are left if the next one could not have its share; 0 if too few are."""
-        acting = self.rules.times * self.access.actions * (LOOKAHEAD + 1)
+    def _rounds(self) -> Iterator[tuple[int, float]]:
+        """The queries of each round and its failure probability.
+
+        A budget ends with a round that takes what the others leave, and most of the failure probability; without
+        one, round k has 1/(k (k + 1)) of it.
+        """
+        alpha, left = 1 - self.config.confidence, self._budget()
+        if left == math.inf:
+            for k in itertools.count(1):
+                yield FIRST_ROUND * GROWTH ** (k - 1), alpha / (k * (k + 1))
+        budgets = list[int]()
+        while left > (1 + GROWTH) * FIRST_ROUND * GROWTH ** len(budgets):
+            budgets.append(FIRST_ROUND * GROWTH ** len(budgets))
+            left -= budgets[-1]
+        for budget in budgets:
+            yield budget, (1 - LAST_SHARE) * alpha / len(budgets)
+        yield int(left), LAST_SHARE * alpha if budgets else alpha
+
+    def _budget(self) -> float:
+        """The queries for planning: some are kept for acting."""
         left = self.meter.remaining
         if self.config.budget is not None:
-            left = min(left, self.config.budget - (self.meter.spent - self.began))
-        left -= min(acting, left / 4)
-        wanted = FIRST_ROUND * GROWTH ** (round_number - 1)
-        budget = wanted if left >= 3 * wanted else left
-        return int(budget) if budget >= LEAST_ROUND else 0
+            left = min(left, self.config.budget)
+        acting = self.rules.times * self.access.actions * (LOOKAHEAD + 1)
+        return left - min(acting, left / 4) if left < math.inf else left
 
-    def _round(self, number: int, budget: int) -> str:
+    def _round(self, budget: int, alpha: float) -> str:
         """Fit, choose by a pilot, and test; the status if planning ends."""
         whole_meter: Meter = self.meter
         self.batches.meter = Allowance(whole_meter, budget)
         try:
-            return self._test(number, budget)
+            return self._test(budget, alpha)
         except BudgetSpent:
             return ""
         finally:
             self.batches.meter = whole_meter
 
-    def _test(self, number: int, budget: int) -> str:
-        alpha = (1 - self.config.confidence) / (number * (number + 1))
+    def _test(self, budget: int, alpha: float) -> str:
         self.fitting.spend(int(FIT_SHARE * budget))
         fit = self.fitting.fit
         subject = Subject(
@@ -165,6 +178,7 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         )
         pilot = Pilot(subject, self.rules, alpha, int(self.batches.meter.remaining))
         bracket = Bracket(*pilot.choose(), alpha)
+        self.tested = bracket.plan.scenarios > 0
         for bounds in bracket.grow():
             self._improve(bounds, fit, bracket)
             stop = self.config.callback and self.config.callback(self.bounds, self.meter.spent)
