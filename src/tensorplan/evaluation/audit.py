@@ -7,30 +7,35 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tensorplan.access.batches import BatchAccess
 from tensorplan.access.meter import Meter
-from tensorplan.access.noise import Purpose, episode
+from tensorplan.access.noise import Purpose
 from tensorplan.core import Problem, State
-from tensorplan.core.errors import BudgetSpent, shown
-from tensorplan.core.specs import number, whole
+from tensorplan.core.errors import BadInput, BudgetSpent, shown
+from tensorplan.core.specs import number, one_of, whole
 from tensorplan.evaluation.players import players
 from tensorplan.hindsight.blame import Share
 from tensorplan.hindsight.bracket import Bounds, Bracket
+from tensorplan.hindsight.crew import Crew
 from tensorplan.hindsight.fitting import FIT_SHARE, Fitting
+from tensorplan.hindsight.model import Fit
+from tensorplan.hindsight.pathwise import pathwise_theta
 from tensorplan.hindsight.pilot import Pilot
 from tensorplan.hindsight.ranges import finite_returns
 from tensorplan.hindsight.scenario import Rules
-from tensorplan.hindsight.subject import Subject
-from tensorplan.hindsight.values import Values, value_function
+from tensorplan.hindsight.subject import RandomStarts, Subject
+from tensorplan.hindsight.values import Band, ValueFunction, Values, value_function
 from tensorplan.problems.catalog import as_problem
-from tensorplan.problems.simulate import draw_start
 
 BUDGET = 1_000_000
 """Queries of an audit where none are given."""
+
+PATHWISE = "pathwise"
+"""The value function that is asked for by this name: the θ with the smallest bound in hindsight."""
 
 RESTS_ON = "nothing but the simulator and its declared range of returns"
 """What the bracket of an audit rests on."""
@@ -96,41 +101,75 @@ def audit(
     seed: int = 0,
     *,
     width: float | None = None,
+    workers: int = 1,
+    engine: str = "local",
     progress: Callable[[Bounds, int], None] | None = None,
 ) -> Audit:
     """A bracket on the value of a policy and on v*, for any policy and any value function.
 
     ``policy`` is a planner, its spec, a callable (state, stage) -> action, or an object with ``predict``.  ``value`` is
-    a guess of v*: a callable (state, stage) -> float, or θ for the features of the problem; the better it is, the
-    narrower the bracket.  Without one, values are fitted first.  ``budget`` bounds the queries, those of the policy
-    included; by default there are a million.  The audit ends early if upper - lower is at most ``width``, or by Ctrl-C,
-    with the bracket reached by then.
-    ``progress(bounds, queries)`` is called with every look at the bracket.
+    a guess of v*: a callable (state, stage) -> float, θ for the features of the problem, or ``"pathwise"`` for the θ
+    with the smallest bound; the better it is, the narrower the bracket.  Without one, values are fitted first.
+    ``budget`` bounds the queries, those of the policy included; by default there are a million.  The audit ends early
+    if upper - lower is at most ``width``, or by Ctrl-C, with the bracket reached by then.  ``workers`` processes, or
+    those of a Ray cluster with ``engine="ray"``, give the same bracket sooner.  ``progress(bounds, queries)`` is called
+    with every look at the bracket.
     """
-    auditor = Auditor(as_problem(problem, seed), policy, value, confidence, budget, seed)
-    return auditor.run(width, progress)
+    recipe = Recipe(problem, policy, value, whole("seed", seed, 0))
+    with Auditor(recipe, confidence, budget, whole("workers", workers, 1), engine) as auditor:
+        return auditor.run(width, progress)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that scenarios depend on; it makes the same subject in every process."""
+
+    problem: Problem | str
+    policy: Any
+    value: Any
+    seed: int
+    band: Band = field(default_factory=dict)
+
+    def __call__(self, meter: Meter | None = None) -> Subject:
+        """The subject, with V = 0 as long as there is no value function."""
+        problem = as_problem(self.problem, self.seed)
+        access = BatchAccess(problem, meter or Meter(), self.seed)
+        values = Values(access, self.function(problem), self.band)
+        return Subject(access, values, players(access, self.policy), RandomStarts(access))
+
+    def function(self, problem: Problem) -> ValueFunction:
+        """V, or zero where it is still to be fitted."""
+        if self.value is None or isinstance(self.value, str):
+            return lambda state, stage: 0.0
+        return value_function(problem, self.value.on(problem).value if isinstance(self.value, Fit) else self.value)
 
 
 class Auditor:
     """An audit under way."""
 
-    def __init__(
-        self, problem: Problem, policy: Any, value: Any, confidence: float, budget: int | None, seed: int
-    ) -> None:
-        self.problem, self.policy, self.value = problem, policy, value
+    def __init__(self, recipe: Recipe, confidence: float, budget: int | None, workers: int, engine: str) -> None:
         self.alpha = 1 - number("confidence", confidence, 0.5, 0.999999)
         self.budget = BUDGET if budget is None else whole("budget", budget, 1)
-        finite_returns(problem)
-        problem.check_declarations()
-        self.access = BatchAccess(problem, Meter(self.budget), whole("seed", seed, 0))
-        self.players = players(self.access, policy)
-        self.rules = Rules.of(problem)
+        value = recipe.value
+        if isinstance(value, str) and value != PATHWISE:
+            raise BadInput(f"value must be {PATHWISE!r}, theta, or a function of state and stage, got {value!r}")
+        self.recipe, self.workers = recipe, workers
+        self.engine = one_of("engine", engine, ("local", "ray"))
+        self.subject = recipe(Meter(self.budget))
+        self.problem, self.meter = self.subject.access.problem, self.subject.access.meter
+        finite_returns(self.problem)
+        self.problem.check_declarations()
+        self.rules = Rules.of(self.problem)
         self.bracket: Bracket | None = None
+        self.crew: Crew | None = None
         self.began = time.perf_counter()
 
-    def start(self, purpose: Purpose, index: int) -> State:
-        """The start state of a scenario or an episode."""
-        return draw_start(self.problem, self.access.noise.at(Purpose.START, episode(purpose, index)))
+    def __enter__(self) -> Auditor:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        if self.crew is not None:
+            self.crew.close()
 
     def run(self, width: float | None, progress: Callable[[Bounds, int], None] | None) -> Audit:
         """Fit, choose by a pilot, and test."""
@@ -138,7 +177,7 @@ class Auditor:
         try:
             for bounds in self._grow():
                 if progress is not None:
-                    progress(bounds, self.access.meter.spent)
+                    progress(bounds, self.meter.spent)
                 if width is not None and bounds.width <= width:
                     status = "width"
                     break
@@ -148,19 +187,31 @@ class Auditor:
             status = "interrupted"
         return self._result(status)
 
-    def _grow(self) -> Any:
-        values = Values(self.access, self._value())
-        subject = Subject(self.access, values, self.players, self.start)
-        pilot = Pilot(subject, self.rules, self.alpha, int(self.access.meter.remaining))
-        self.bracket = Bracket(*pilot.choose(), self.alpha)
+    def _grow(self) -> Iterator[Bounds]:
+        recipe = replace(self.recipe, value=self._value())
+        access = self.subject.access
+        self.subject.values = Values(access, recipe.function(self.problem))
+        pilot = Pilot(self.subject, self.rules, self.alpha, int(self.meter.remaining))
+        subject, plan, bets = pilot.choose()
+        if self.workers > 1 or self.engine == "ray":
+            recipe = replace(recipe, band=subject.values.limits)
+            self.crew = Crew(recipe, self.meter, self.engine, self.workers if self.workers > 1 else None)
+        self.bracket = Bracket(subject, plan, bets, self.alpha, self.crew)
         yield from self.bracket.grow()
 
     def _value(self) -> Any:
-        if self.value is not None:
-            return value_function(self.problem, self.value)
-        fitting = Fitting(self.access, lambda index: self.start(Purpose.FIT, index), self.rules)
-        fitting.spend(int(FIT_SHARE * self.budget))
-        return fitting.fit.value
+        """The given value function, or one that is fitted with a share of the budget."""
+        access, spend = self.subject.access, int(FIT_SHARE * self.budget)
+        if self.recipe.value is None:
+            fitting = Fitting(access, self._training_start, self.rules)
+            fitting.spend(spend)
+            return fitting.fit
+        if isinstance(self.recipe.value, str):
+            return pathwise_theta(access, self._training_start, self.rules, spend)
+        return self.recipe.value
+
+    def _training_start(self, index: int) -> State:
+        return self.subject.starts(Purpose.FIT, index)
 
     def _result(self, status: str) -> Audit:
         low, high = finite_returns(self.problem)
@@ -168,10 +219,10 @@ class Auditor:
         bounds = Bounds(low, high, high - low) if bracket is None else bracket.bounds()
         audit = Audit(
             self.problem.name,
-            shown(self.policy),
+            shown(self.recipe.policy),
             *bounds,
             confidence=1 - self.alpha,
-            queries=self.access.meter.spent,
+            queries=self.meter.spent,
             status=status,
             discount=self.problem.discount,
             seconds=time.perf_counter() - self.began,

@@ -17,13 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorplan.access.noise import Purpose
 from tensorplan.core.errors import BudgetSpent
 from tensorplan.core.intervals import betting_lower_bound, betting_upper_bound
 from tensorplan.hindsight.blame import Blame
 from tensorplan.hindsight.pilot import Bets, Plan, Shares
 from tensorplan.hindsight.ranges import finite_returns
-from tensorplan.hindsight.subject import Subject
+from tensorplan.hindsight.subject import Source, Subject
 
 LOOKS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 """Parts of the plan after which the bracket is looked at."""
@@ -45,8 +44,9 @@ class Bounds(NamedTuple):
 class Bracket:
     """Evidence for a bracket that fails with probability at most α."""
 
-    def __init__(self, subject: Subject, plan: Plan, bets: Bets, alpha: float) -> None:
+    def __init__(self, subject: Subject, plan: Plan, bets: Bets, alpha: float, source: Source | None = None) -> None:
         self.subject, self.plan, self.bets = subject, plan, bets
+        self.source = source or subject
         self.shares = Shares.of(alpha, plan.design.rules.paired)
         self.returns: list[float] = []
         self.worth: list[float] = []
@@ -67,13 +67,12 @@ class Bracket:
 
     def _episodes(self, count: int) -> None:
         times = self.plan.design.rules.times
-        while len(self.returns) < count:
-            self.returns.append(self.subject.episode(times, Purpose.EPISODE, len(self.returns)))
+        for total in self.source.episodes(times, range(len(self.returns), count)):
+            self.returns.append(total)
 
     def _scenarios(self, count: int) -> None:
         design = self.plan.design
-        while len(self.worth) < count:
-            scenario = self.subject.scenario(design, Purpose.TEST, len(self.worth))
+        for scenario in self.source.scenarios(design, range(len(self.worth), count)):
             self.worth.append(scenario.gap if design.rules.paired else scenario.upper)
             self.blame.add(scenario)
             self.cut += scenario.cut

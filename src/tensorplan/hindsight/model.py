@@ -11,7 +11,7 @@ at these states.  Elsewhere V is the least-squares fit on the features, one θ f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,19 @@ class Fit:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        """Its features; left behind when the values are sent to another process."""
         self.values: dict[int, dict[State, float]] = {}
         self.actions: dict[int, dict[State, int]] = {}
         self.theta: dict[int, Array] = {}
+
+    def on(self, problem: Problem) -> Fit:
+        """The same values on another copy of the problem."""
+        other = Fit(problem)
+        other.values, other.actions, other.theta = self.values, self.actions, self.theta
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "problem": None}
 
     def value(self, state: State, stage: int) -> float:
         """V(state)."""
@@ -184,8 +194,6 @@ def _regression(features: Array) -> Array:
     scale = RIDGE * max(float(np.square(features).sum()), 1e-300)
     if features.shape[0] < features.shape[1]:
         gram = features @ features.T
-        dual: Array = features.T @ np.linalg.inv(gram + scale * np.eye(len(gram)))
-        return dual
+        return np.asarray(features.T @ np.linalg.inv(gram + scale * np.eye(len(gram))), dtype=np.float64)
     gram = features.T @ features
-    primal: Array = np.linalg.solve(gram + scale * np.eye(len(gram)), features.T)
-    return primal
+    return np.asarray(np.linalg.solve(gram + scale * np.eye(len(gram)), features.T), dtype=np.float64)

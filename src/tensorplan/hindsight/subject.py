@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from tensorplan.access.batches import BatchAccess
-from tensorplan.access.noise import Purpose
+from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import END, State
 from tensorplan.hindsight.columns import Fresh, Pooled, ScenarioNoise
 from tensorplan.hindsight.scenario import Player, Rules, Scenario, play
 from tensorplan.hindsight.values import Band, Values
-from tensorplan.problems.simulate import believable
+from tensorplan.problems.simulate import believable, draw_start
 
 
 class Players(Protocol):
@@ -47,17 +47,51 @@ class Design:
         return f"{way}, {self.samples} samples{pool}"
 
 
+class Starts(Protocol):
+    """Where scenarios and episodes start."""
+
+    def __call__(self, purpose: Purpose, index: int) -> State:
+        """The start state."""
+
+
+class RandomStarts:
+    """Start states drawn by the problem."""
+
+    def __init__(self, access: BatchAccess) -> None:
+        self.access = access
+
+    def __call__(self, purpose: Purpose, index: int) -> State:
+        """The start state."""
+        return draw_start(self.access.problem, self.access.noise.at(Purpose.START, episode(purpose, index)))
+
+
+class Source(Protocol):
+    """Where scenarios and episodes come from: a subject, or several processes that have one."""
+
+    def scenarios(self, design: Design, indices: range) -> Iterator[Scenario]:
+        """Scenarios behind a bound."""
+
+    def episodes(self, times: int, indices: range) -> Iterator[float]:
+        """Returns of the policy."""
+
+
 class Subject:
     """A policy and a value function on a problem."""
 
-    def __init__(
-        self, access: BatchAccess, values: Values, players: Players, starts: Callable[[Purpose, int], State]
-    ) -> None:
+    def __init__(self, access: BatchAccess, values: Values, players: Players, starts: Starts) -> None:
         self.access, self.values, self.players, self.starts = access, values, players, starts
 
     def within(self, band: Band) -> Subject:
         """The same with V clipped to a band."""
         return Subject(self.access, self.values.within(band), self.players, self.starts)
+
+    def scenarios(self, design: Design, indices: range) -> Iterator[Scenario]:
+        """Scenarios behind a bound."""
+        return (self.scenario(design, Purpose.TEST, index) for index in indices)
+
+    def episodes(self, times: int, indices: range) -> Iterator[float]:
+        """Returns of the policy."""
+        return (self.episode(times, Purpose.EPISODE, index) for index in indices)
 
     def scenario(self, design: Design, purpose: Purpose, index: int) -> Scenario:
         """One scenario; the same for the same arguments, wherever it is simulated."""

@@ -42,13 +42,13 @@ class Values:
 
     def __init__(self, access: BatchAccess, function: ValueFunction, band: Band | None = None) -> None:
         self.access, self.function = access, function
-        self._band = band or {}
+        self.limits = band or {}
         self._generation = access.generation
         self._known: dict[int, Array] = {}
 
     def band(self, stage: int) -> tuple[float, float]:
         """The least and the largest value at a stage; the ends of the range of returns where no band is given."""
-        return self._band.get(stage) or self.access.problem.return_range(stage)
+        return self.limits.get(stage) or self.access.problem.return_range(stage)
 
     def within(self, band: Band) -> Values:
         """The same function, clipped to another band."""
