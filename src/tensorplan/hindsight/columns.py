@@ -8,6 +8,12 @@ of a time use the same columns: errors that are common to them cannot be exploit
 * :class:`Pooled`: all times share one pool.  Time t moves with column t and estimates with all later columns, those of
   later moves and ``samples`` more.  A state that is reached at several times is simulated once, which saves most
   queries where states recur; the errors of different times are then no longer independent, which costs variance.
+
+The estimates of earlier times depend on the columns from t on, and so may the decision to cut a path at time t, but
+only on the set of these columns, not on their order.  Given the set, the next move is one of its columns, each equally
+likely, and the estimate, the mean over all others, has the mean of R + γ V(S') of that move.  So Σ_{s<t} γ^s l̂_s + V(s0)
+- γ^t V(S_t) has the mean of the rewards before t, also where paths are cut at t, and what is certainly at least the
+return from t on makes up for the rest.  For this, estimates must use *all* later columns, and moves must be among them.
 """
 
 from __future__ import annotations
@@ -20,10 +26,6 @@ from tensorplan.access.batches import BatchAccess, Columns, Ids
 from tensorplan.access.noise import Purpose
 from tensorplan.core import Array
 from tensorplan.hindsight.values import Values
-
-MOST_COLUMNS = 1024
-"""Columns that one estimate uses at most; more would cost time and help little."""
-
 
 class Ahead(NamedTuple):
     """All actions of some states at a time, each (n, A)."""
@@ -84,7 +86,7 @@ class Pooled:
         if problem.horizon is None:
             residuals = self._means[rows, :, time] - self.values(ids, stage)[:, None]
         else:
-            later = slice(max(time + 1, self.columns.size - MOST_COLUMNS), None)
+            later = slice(time + 1, None)
             residuals = _residuals(
                 self.values, stage, ids, self._rewards[rows, :, later], self._following[rows, :, later]
             )

@@ -1,8 +1,9 @@
 """One scenario: the best that could have been done under its noise, and what the policy did.
 
 The maximum runs forward in time over the states reached, each with the largest sum Σ γ^t l̂ of a path to it.  A path may
-be cut at time t and continued with a number that is certainly at least v* there, the largest possible return, provided
-that *whether* it is cut depends on noise before t only (a stopping time).  Three rules do:
+be cut at time t and continued with a number that is certainly at least the return from there, the largest possible one,
+provided that *whether* it is cut does not depend on where the noise of time t and later leads (a stopping time;
+:mod:`tensorplan.hindsight.columns` has the case of pooled columns).  Three rules do not:
 
 * width: where more states are reached at a time than allowed, those with the largest sums go on;
 * times: problems without a horizon are cut where the rest is negligible;
@@ -146,7 +147,6 @@ class _Play:
             stopped = running - (policy if self.rules.paired else 0.0) > self.rules.limit
             if stopped or time == self.rules.times:
                 self._cut(level, np.arange(len(level.ids)), time, stage)
-                policy += self._rest(mine, time, stage)
                 break
             ahead = self.noise.look(time, stage, level.ids)
             if self.player is not None and mine != ENDED:
@@ -158,7 +158,7 @@ class _Play:
         else:
             largest = max(largest, self.best.worth)
             largest_gap = max(largest_gap, self.best.worth - policy)
-        policy = policy if self.player is not None else np.nan
+        policy = policy + self._rest(mine, time, stage) if self.player is not None else np.nan
         reached = [level.ids for level in self.levels]
         return Scenario(self.best.worth, policy, largest, largest_gap, self._path(), steps, reached, self.cut, stopped)
 
@@ -217,7 +217,7 @@ class _Play:
         self._offer(level.sums[which] + rest, level.parents[which] * actions + level.actions[which], time - 1)
 
     def _rest(self, mine: int, time: int, stage: int) -> float:
-        """The policy is cut with the least return that is possible."""
+        """A policy that has not ended, since all paths were cut or all others have, has the least possible return."""
         if mine == ENDED:
             return 0.0
         low = self.problem.return_range(stage)[0]
