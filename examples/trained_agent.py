@@ -13,7 +13,7 @@ from stable_baselines3.common.env_util import make_vec_env
 import tensorplan as tp
 
 problem = tp.make("lost-sales/2:features=poly1")  # observations: stock, orders under way, and the stage
-view = tp.to_gym(problem).unwrapped.view
+view = tp.to_gym(problem).get_wrapper_attr("view")
 envs = make_vec_env(lambda: tp.to_gym(problem), 8, seed=0)
 agent = PPO("MlpPolicy", envs, gamma=1.0, n_steps=240, batch_size=240, learning_rate=1e-3, ent_coef=0.005, seed=0)
 agent.learn(300_000)
