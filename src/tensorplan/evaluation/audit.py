@@ -17,6 +17,7 @@ from tensorplan.access.noise import Purpose
 from tensorplan.core import Problem, State
 from tensorplan.core.errors import BadInput, BudgetSpent, shown
 from tensorplan.core.specs import number, one_of, whole
+from tensorplan.evaluation.agents import is_network, only_output
 from tensorplan.evaluation.players import players
 from tensorplan.hindsight.blame import Share
 from tensorplan.hindsight.bracket import Bounds, Bracket
@@ -107,9 +108,10 @@ def audit(
 ) -> Audit:
     """A bracket on the value of a policy and on v*, for any policy and any value function.
 
-    ``policy`` is a planner, its spec, a callable (state, stage) -> action, or an object with ``predict``.  ``value`` is
-    a guess of v*: a callable (state, stage) -> float, θ for the features of the problem, or ``"pathwise"`` for the θ
-    with the smallest bound; the better it is, the narrower the bracket.  Without one, values are fitted first.
+    ``policy`` is a planner, its spec, a callable (state, stage) -> action, an agent with ``predict(observation)``, or a
+    network with one output for each action.  ``value`` is a guess of v*: a callable (state, stage) -> float, a network
+    with one output, θ for the features of the problem, or ``"pathwise"`` for the θ with the smallest bound; the better
+    it is, the narrower the bracket.  Without one, values are fitted first.
     ``budget`` bounds the queries, those of the policy included; by default there are a million.  The audit ends early
     if upper - lower is at most ``width``, or by Ctrl-C, with the bracket reached by then.  ``workers`` processes, or
     those of a Ray cluster with ``engine="ray"``, give the same bracket sooner.  ``progress(bounds, queries)`` is called
@@ -141,6 +143,8 @@ class Recipe:
         """V, or zero where it is still to be fitted."""
         if self.value is None or isinstance(self.value, str):
             return lambda state, stage: 0.0
+        if is_network(self.value):
+            return only_output(problem, self.value)
         return value_function(problem, self.value.on(problem).value if isinstance(self.value, Fit) else self.value)
 
 
