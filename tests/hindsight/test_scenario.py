@@ -5,8 +5,21 @@ import math
 
 import numpy as np
 import pytest
-from finite_noise import END, FiniteNoise, Follows, Given, all_noise, fresh, guesses, means, pooled, problem, random_mdp
-from finite_noise import scenarios, values
+from finite_noise import (
+    END,
+    FiniteNoise,
+    Follows,
+    Given,
+    all_noise,
+    fresh,
+    guesses,
+    means,
+    pooled,
+    problem,
+    random_mdp,
+    scenarios,
+    values,
+)
 from helpers import problem as any_problem
 
 import tensorplan as tp
@@ -110,7 +123,8 @@ def by_hand(task, function, rows, way, stops=lambda time, rows: False):
                 break
             move, samples = (rows[time][0], rows[time][1:]) if way == "fresh" else (rows[0][time], rows[0][time + 1 :])
             gains = [
-                mdp.rewards[state, action, w] + gamma * clipped(task, function, mdp.following[state, action, w], time + 1)
+                mdp.rewards[state, action, w]
+                + gamma * clipped(task, function, mdp.following[state, action, w], time + 1)
                 for w in samples
             ]
             total += gamma**time * (np.mean(gains) - clipped(task, function, state, time))

@@ -11,9 +11,10 @@ of a time use the same columns: errors that are common to them cannot be exploit
 
 The estimates of earlier times depend on the columns from t on, and so may the decision to cut a path at time t, but
 only on the set of these columns, not on their order.  Given the set, the next move is one of its columns, each equally
-likely, and the estimate, the mean over all others, has the mean of R + γ V(S') of that move.  So Σ_{s<t} γ^s l̂_s + V(s0)
-- γ^t V(S_t) has the mean of the rewards before t, also where paths are cut at t, and what is certainly at least the
-return from t on makes up for the rest.  For this, estimates must use *all* later columns, and moves must be among them.
+likely, and the estimate, the mean over all others, has the mean of R + γ V(S') of that move.  So the mean of V(s0) +
+Σ_{s<t} γ^s l̂_s - γ^t V(S_t) is that of the rewards before t, also where paths are cut at t, and what is certainly at
+least the return from t on makes up for the rest.  For this, estimates must use *all* later columns, and moves must be
+among them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tensorplan.access.batches import BatchAccess, Columns, Ids
 from tensorplan.access.noise import Purpose
 from tensorplan.core import Array
 from tensorplan.hindsight.values import Values
+
 
 class Ahead(NamedTuple):
     """All actions of some states at a time, each (n, A)."""
