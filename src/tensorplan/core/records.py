@@ -15,7 +15,7 @@ class Certificate:
     """A bracket on the optimal value of the start state: lower <= v*(s0) <= upper.
 
     ``lower`` is a lower bound on the expected return of the executed policy and needs no assumption on the features;
-    ``upper`` holds under the assumption stated in ``assumes``.
+    ``upper`` holds under the assumption stated in ``assumes``, and ``upper_anyway`` in any case.
     """
 
     upper: float
@@ -32,6 +32,10 @@ class Certificate:
     """The share of ``failure`` due to the lower bound."""
     assumes: str = ""
     """The assumption behind the upper bound; empty if it needs only the declared ranges."""
+    upper_anyway: float = math.inf
+    """An upper bound on v*(s0) that needs only the declared ranges, at its own confidence; infinite if not known."""
+    anyway_failure: float = 0.0
+    """An upper bound on the probability that ``upper_anyway`` is wrong."""
     explained: float = 0.0
     """The part of the gap that the allowed misspecification eta explains."""
     warnings: tuple[str, ...] = ()
@@ -65,8 +69,14 @@ class Certificate:
             return f"v*(s0) is in [{self.lower:.6g}, {self.upper:.6g}]{sure}, whatever the features"
         return (
             f"v*(s0) is in [{self.lower:.6g}, {self.upper:.6g}]{sure}, if {self.assumes}; "
-            f"the policy earns at least {self.lower:.6g} in any case"
+            f"in any case the policy earns at least {self.lower:.6g}{self._anyway}"
         )
+
+    @property
+    def _anyway(self) -> str:
+        if self.upper_anyway == math.inf:
+            return ""
+        return f", and no policy more than {self.upper_anyway:.6g} (confidence {1 - self.anyway_failure:.4g})"
 
 
 @dataclass(frozen=True)

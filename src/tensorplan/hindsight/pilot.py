@@ -33,10 +33,10 @@ class Effort(NamedTuple):
     most: int
 
 
-FIRST, FINAL = Effort(0.01, 4, 256), Effort(0.04, 16, 512)
+FIRST, FINAL = Effort(0.01, 4, 256), Effort(0.04, 10, 512)
 """For comparing designs, which see the same noise, and for the limits and bets of the one that is chosen."""
 
-LARGEST_PILOT = 0.3
+LARGEST_PILOT = 0.4
 """The largest share of the budget for the pilot: if one needs more, the rest would not suffice for a test."""
 
 DEVIATIONS = 5.0
@@ -148,6 +148,8 @@ class Pilot:
     def _clipped(self, design: Design, trials: list[Trial]) -> Subject:
         """The subject with V clipped to the values seen, or to those on paths if that is better."""
         wide, narrow = (self.subject.within(band) for band in (self._band(), self._band_of_paths(trials)))
+        if not self._affordable(design, trials[0].scenario):
+            return wide
         expected = self._plan(design, trials, wide.values).width
         return narrow if self._plan(design, self._try(design, narrow), narrow.values).width < expected else wide
 

@@ -126,7 +126,7 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         stalled = 0
         for budget, alpha in self._rounds():
             before = self.bounds.width
-            if status := self._round(budget, alpha):
+            if status := self.round(budget, alpha):
                 return status
             stalled = stalled + 1 if self.tested and self.bounds.width > STALLED * before else 0
             if stalled == 2:
@@ -159,7 +159,7 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         acting = self.rules.times * self.access.actions * (LOOKAHEAD + 1)
         return left - min(acting, left / 4) if left < math.inf else left
 
-    def _round(self, budget: int, alpha: float) -> str:
+    def round(self, budget: int, alpha: float) -> str:
         """Fit, choose by a pilot, and test; the status if planning ends."""
         whole_meter: Meter = self.meter
         self.batches.meter = Allowance(whole_meter, budget)

@@ -51,6 +51,7 @@ from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePl
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.ledger import Ledger
 from tensorplan.planners.evidence.queries import Queries
+from tensorplan.planners.hindsight.anyway import upper_in_any_case
 from tensorplan.planners.tensorplan.config import Config
 from tensorplan.planners.tensorplan.evaluate import EVALUATION, Bounds, Evaluator
 from tensorplan.planners.tensorplan.measuring import Estimate, StateTable, Surveyor
@@ -77,6 +78,9 @@ CUTS = 50
 
 BROKEN = 1e-6
 """By how much, relative to 1 + B, θ must violate a value range for it to be added."""
+
+CLAIMED = ("certified", "eta", "doubtful", "budget")
+"""The statuses of a bracket that has been attacked in vain; it is worth a second one that assumes nothing."""
 
 RECALLED = 8
 """Episodes that check the policy of an earlier episode; if they earn too little, more of them decide."""
@@ -152,6 +156,8 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         self.nodes = self.limit = NODES
         self.curtailed = False
         """Whether the budget cut the challenge short."""
+        self.rng, self.anyway = rng, math.inf
+        """The upper bound that holds whatever the features."""
         self.unfit = False
         """Whether the features do not realize v*, by the problem's table."""
 
@@ -262,8 +268,18 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         """Challenge the bracket and return the final status; the queries kept back are free for acting."""
         if self.known is None:
             status = self._judged(status)
+            if status in CLAIMED and self._ended(self._bound_anyway) == "interrupted":
+                status = "interrupted"
         self.queries.kept_back = 0.0
         return status
+
+    def _bound_anyway(self) -> str:
+        """Bound v*(s0) in hindsight too, which needs no features; what it costs is a share of the queries so far."""
+        self.queries.kept_back = self._kept_back(0.0)
+        budget = min(self.config.anyway * self.queries.spent, self.queries.room)
+        if budget >= 1 and self.config.discount == self.access.discount:
+            self.anyway = upper_in_any_case(self.access, int(budget), self.ledger.zeta, self.rng)
+        return ""
 
     def _judged(self, status: str) -> str:
         if status in ("stopped", "interrupted"):
@@ -330,6 +346,8 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
             explained=0.0 if refuted else min(self.explained, upper - bounds.lower),
             warnings=tuple(doubts(self.access, self.memory.experience)),
             discount=self.config.discount,
+            upper_anyway=self.anyway,
+            anyway_failure=self.ledger.zeta if self.anyway < math.inf else 0.0,
         )
 
     def _certificate(self, status: str) -> Certificate:

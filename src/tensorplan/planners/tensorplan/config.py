@@ -22,6 +22,7 @@ class Config(PlannerConfig):
     discount: float = 1.0
     ask: str = "lazy"
     recheck: float = 0.1
+    anyway: float = 0.2
     trace: bool = False
     callback: Callback | None = field(default=None, compare=False)
 
@@ -32,6 +33,7 @@ class Config(PlannerConfig):
             raise BadInput(f"discount must be above 0 and at most 1, got {self.discount!r}")
         one_of("ask", self.ask, ("lazy", "all"))
         number("recheck", self.recheck, 0.0, 1.0)
+        number("anyway", self.anyway, 0.0)
         truth("trace", self.trace)
         if self.callback is not None and not callable(self.callback):
             raise BadInput(f"callback must be callable, got {self.callback!r}")

@@ -57,7 +57,9 @@ class TensorPlan(_MadeByMode, Config):
     are spent, the best policy so far acts.  ``discount``: γ, if the features realize a discounted value and the problem
     does not declare it.  ``recheck``: in exact mode, the share of the steps of the final path that are queried again
     before it is called certified, since determinism is only declared; 1 queries all of them.  ``ask``: in exact mode,
-    ``"lazy"`` queries one action at a time until one is consistent, ``"all"`` all of them.  ``trace``: record every
+    ``"lazy"`` queries one action at a time until one is consistent, ``"all"`` all of them.  ``anyway``: in certified
+    mode, queries for an upper bound that holds whatever the features, as a share of those made before; 0 for none.
+    ``trace``: record every
     iteration.  ``callback``: called with every iteration; a true result stops planning.  ``n1``, ``n2``, ``n3``, ``c``,
     ``zeta`` are for mode ``paper``, which constructs a :class:`PaperTensorPlan`.
     """
