@@ -69,7 +69,7 @@ class Given(BatchAccess):
         super().__init__(task, Meter(), 0)
         self.rows = iter(rows)
 
-    def columns(self, purpose, scenario, first, size):
+    def columns(self, purpose, scenario, first, size, stratified=0):
         row = next(self.rows)
         assert len(row) == size
         return Columns(purpose, scenario, first, size, np.array(row)[:, None])

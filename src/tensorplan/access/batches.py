@@ -17,7 +17,11 @@ from tensorplan.access.meter import Meter
 from tensorplan.access.noise import Noise, Purpose
 from tensorplan.core import END, Array, Batched, Problem, State
 from tensorplan.core.errors import ProblemError, shown
+<<<<<<< HEAD
 from tensorplan.problems.simulate import draw, draw_many, draw_noise, generators
+=======
+from tensorplan.problems.simulate import draw, draw_many, draw_noise
+>>>>>>> 3aec95f
 from tensorplan.problems.states import hashable, incomparable, own, pack, same, unpack
 
 Ids = NDArray[np.int64]
@@ -99,11 +103,24 @@ class BatchAccess:
 
     # ------------------------------------------------------------------ steps
 
-    def columns(self, purpose: Purpose, scenario: int, first: int, size: int) -> Columns:
-        """The noise of ``size`` steps; ``first`` tells the sets of columns of one scenario apart."""
+    def columns(self, purpose: Purpose, scenario: int, first: int, size: int, stratified: int = 0) -> Columns:
+        """The noise of ``size`` steps; ``first`` tells the sets of columns of one scenario apart.
+
+        The last ``stratified`` columns are for means only: where noise is made of uniform numbers they cover the unit
+        interval evenly, each in random order (Latin hypercube sampling), so that means over them are far more accurate.
+        """
         noise = None
         if self.batched:
+<<<<<<< HEAD
             noise = draw_noise(self.problem, size, self.noise.at(purpose, scenario, first))
+=======
+            mdp: Any = self.problem.mdp
+            rng = self.noise.at(purpose, scenario, first)
+            noise = draw_noise(self.problem, size, rng)
+            if stratified and getattr(mdp, "uniforms", 0):
+                order = rng.permuted(np.tile(np.arange(stratified)[:, None], (1, mdp.uniforms)), axis=0)
+                noise = np.concatenate([noise[:-stratified], (order + rng.random(order.shape)) / stratified])
+>>>>>>> 3aec95f
         return Columns(purpose, scenario, first, size, noise)
 
     def steps(self, ids: Ids, stage: int, columns: Columns, which: slice = slice(None)) -> tuple[Array, Ids]:

@@ -82,7 +82,9 @@ class Batched(Protocol):
     """An MDP that steps many (state, action) pairs at once, with noise that pairs may share.
 
     Its states are numbers, or tuples of k numbers; n of them are an array (n,), or (n, k).  For every pair, the law of
-    ``step_many`` over a row of noise is that of ``step``.  Results may be arrays of NumPy or JAX.
+    ``step_many`` over a row of noise is that of ``step``.  Results may be arrays of NumPy or JAX.  An MDP whose noise
+    is k independent numbers, uniform on [0, 1), may declare ``uniforms = k``: means over many steps then use noise that
+    covers the interval evenly, which makes them more accurate.
     """
 
     def draw_noise(self, n: int, rng: np.random.Generator) -> NDArray[Any]:

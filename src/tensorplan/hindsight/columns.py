@@ -4,17 +4,17 @@ One column of noise moves all states of a time; the others are samples for the t
 Estimates use columns that did not lead to the state, so they are unbiased, whatever the state.  All states and actions
 of a time use the same columns: errors that are common to them cannot be exploited by the maximum.
 
-* :class:`Fresh`: every time has columns of its own.
+* :class:`Fresh`: every time has columns of its own, which may be stratified.
 * :class:`Pooled`: all times share one pool.  Time t moves with column t and estimates with all later columns, those of
   later moves and ``samples`` more.  A state that is reached at several times is simulated once, which saves most
   queries where states recur; the errors of different times are then no longer independent, which costs variance.
 
 The estimates of earlier times depend on the columns from t on, and so may the decision to cut a path at time t, but
 only on the set of these columns, not on their order.  Given the set, the next move is one of its columns, each equally
-likely, and the estimate, the mean over all others, has the mean of R + γ V(S') of that move.  So the mean of V(s0) +
-Σ_{s<t} γ^s l̂_s - γ^t V(S_t) is that of the rewards before t, also where paths are cut at t, and what is certainly at
-least the return from t on makes up for the rest.  For this, estimates must use *all* later columns, and moves must be
-among them.
+likely, and the estimate, the mean over all others, has the mean of R + γ V(S') of that move.  So V(s0) plus the sum of
+γ^s l̂_s before t minus γ^t V(S_t) has the mean of the rewards before t, also where paths are cut at t, and what is
+certainly at least the return from t on makes up for the rest.  For this, estimates must use *all* later columns, and
+moves must be among them: these columns cannot be stratified.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Fresh:
         access = self.values.access
         columns = self._columns
         if columns is None or time != self._time:
-            columns = access.columns(self.purpose, self.scenario, time << 32, self.samples + 1)
+            columns = access.columns(self.purpose, self.scenario, time << 32, self.samples + 1, self.samples)
             self._time, self._columns = time, columns
         rewards, following = access.steps(ids, stage, columns)
         residuals = _residuals(self.values, stage, ids, rewards[..., 1:], following[..., 1:])

@@ -86,5 +86,5 @@ class Fitting:
         each = min(max(budget // (actions * max(len(self._weights), 1)), FEWEST), MOST)
         ranked = sorted(self._weights, key=lambda number: -self._weights[number])
         self._batches += 1
-        columns = self.access.columns(Purpose.FIT, self._batches, 1 << 48, each)
+        columns = self.access.columns(Purpose.FIT, self._batches, 1 << 48, each, each)
         self.model.add(ranked[: max(budget // (actions * each), 1)], columns)

@@ -78,7 +78,7 @@ class Tree:
         for time in range(rules.times):
             if not len(ids):
                 break
-            columns = access.columns(Purpose.FIT, scenario, (1 << 50) + (time << 32), samples + 1)
+            columns = access.columns(Purpose.FIT, scenario, (1 << 50) + (time << 32), samples + 1, samples)
             ids = self._stretch(ids, time, stage, *access.steps(ids, stage, columns), rules.width)
             stage = self.problem.next_stage(stage)
         high = self.problem.return_range(stage if self.problem.horizon is None else 0)[1]

@@ -21,7 +21,7 @@ from tensorplan.hindsight.scenario import Rules, Scenario
 from tensorplan.hindsight.subject import Design, Subject
 from tensorplan.hindsight.values import Band, Values
 
-SAMPLES = (8, 32, 128, 512)
+SAMPLES = (4, 16, 64, 256)
 """Samples per temporal difference that are tried."""
 
 

@@ -230,7 +230,7 @@ class Shipped:
     def of(cls, thing: Callable[[], Server], what: str) -> Shipped:
         """By cloudpickle where it is installed, which can send functions of scripts and notebooks, else by pickle."""
         try:
-            from cloudpickle import dumps  # type: ignore[import-untyped]
+            from cloudpickle import dumps
         except ImportError:
             dumps = pickle.dumps
         try:

@@ -91,6 +91,9 @@ class LostSales:
         reward = self.price * (held - left) - self.holding * left - self.cost * action
         return reward, (left, *state[2:], action)
 
+    uniforms = 1
+    """Uniform numbers in the noise of a step."""
+
     def draw_noise(self, n: int, rng: np.random.Generator) -> Array:
         """Uniform numbers, (n, 1)."""
         return rng.random((n, 1))

@@ -129,6 +129,11 @@ class TabularMDP:
         low, high = self.reward_range
         return np.where(rng.random(n) * (high - low) < reward - low, high, low), successors, which
 
+    @property
+    def uniforms(self) -> int:
+        """Uniform numbers in the noise of a step."""
+        return 1 + self.noise
+
     def draw_noise(self, n: int, rng: np.random.Generator) -> Array:
         """Uniform numbers (n, 1): one for the next state; (n, 2) with a second one for a noisy reward."""
         return rng.random((n, 1 + self.noise))

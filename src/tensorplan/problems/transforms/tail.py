@@ -47,6 +47,7 @@ class TailMDP(Forwarding):
             self.step_batch = mdp.step_batch
         if isinstance(mdp, Batched):
             self.draw_noise, self.step_many = mdp.draw_noise, mdp.step_many
+            self.uniforms: int = getattr(mdp, "uniforms", 0)
         if isinstance(mdp, Enumerable):
             self.states: Callable[[int], Any] = lambda stage: mdp.states(stage + first)
 
