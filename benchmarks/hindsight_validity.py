@@ -1,7 +1,7 @@
 """How often brackets in hindsight are wrong, beside how often they may be: ``python -m benchmarks.hindsight_validity``.
 
-Random problems: tables of 2 to 12 states, 2 to 4 actions, 1 to 12 stages, or discounted without a horizon; episodes that
-end early, optimal stopping, rewards that are rare and large, random start states; half of them without ``step_many``.
+Random problems: tables of 2 to 12 states, 2 to 4 actions, 1 to 12 stages, or discounted without a horizon; early END,
+optimal stopping, rewards that are rare and large, random start states; half of the simulators without ``step_many``.
 The features are wrong in most of them.  V is fitted, zero, v*, random, adversarial or optimised pathwise; policies are
 random, optimal, greedy for a random V, or the worst.  Every look at a bracket counts, and one that is wrong makes the
 run wrong:
@@ -94,8 +94,9 @@ def random_case(seed: int) -> Case:
     if rng.random() < 0.2:  # one feature per state: these realize v* where values do not change with the stage
         phi = np.tile(np.eye(states), (stages, 1, 1))
     plain = bool(rng.random() < 0.5)
+    mdp: Any = Plain(table) if plain else table
     problem = tp.Problem(
-        Plain(table) if plain else table,
+        mdp,
         lambda state, stage: phi[stage, state],
         bound=10.0,
         discount=discount,
@@ -191,9 +192,7 @@ def audited(case: Case, confidence: float, seed: int, tally: Tally) -> None:
     looks.append(Bounds(audit.lower, audit.upper, audit.gap))
     slack = 1e-9 * (1 + abs(case.optimum))
     wrong = any(
-        upper < case.optimum - slack
-        or lower > case.earned + slack
-        or gap < case.optimum - case.earned - slack
+        upper < case.optimum - slack or lower > case.earned + slack or gap < case.optimum - case.earned - slack
         for lower, upper, gap in looks
     )
     count(tally, ("audit", confidence), case, looks, wrong)
@@ -271,7 +270,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for tally in pool.map(one_problem, seeds, chunksize=4):
             total += tally
     sound = report(total)
-    print(f"{len(seeds)} problems in {time.perf_counter() - began:.0f} s: {'as stated' if sound else 'TOO OFTEN WRONG'}")
+    print(
+        f"{len(seeds)} problems in {time.perf_counter() - began:.0f} s: {'as stated' if sound else 'TOO OFTEN WRONG'}"
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ import random
 import numpy as np
 import pytest
 from helpers import Walk, problem
+from scipy import stats
 
 import tensorplan as tp
 from tensorplan.access import batches
@@ -198,6 +199,25 @@ def test_noise_of_the_wrong_shape(noise):
     mdp.draw_noise = lambda n, rng: noise
     with pytest.raises(tp.ProblemError, match=r"draw_noise\(4\)"):
         access(mdp).columns(Purpose.TEST, 0, 0, 4)
+
+
+@pytest.mark.parametrize("samples", [1, 7, 100])
+def test_uniform_noise_for_means_is_stratified_and_the_rest_is_not(samples):
+    mdp = ManyCoins()
+    mdp.uniforms = 1
+    them = access(mdp)
+    noise = np.array([them.columns(Purpose.TEST, i, 0, samples + 1, samples).noise[:, 0] for i in range(400)])
+    assert (np.sort(np.floor(samples * noise[:, 1:])) == np.arange(samples)).all()
+    firsts = noise[:, :2].T  # each column by itself is uniform, and those of moves and means are independent
+    assert all(stats.kstest(each, "uniform").pvalue > 1e-6 for each in firsts)
+    assert stats.pearsonr(*firsts).pvalue > 1e-6
+
+
+def test_uniform_noise_that_is_not_what_was_declared():
+    mdp = ManyCoins()
+    mdp.uniforms = 2
+    with pytest.raises(tp.ProblemError, match=r"gave noise of shape \(4, 1\), and the MDP declares uniforms=2"):
+        access(mdp).columns(Purpose.TEST, 0, 0, 5, 4)
 
 
 # -------------------------------------------------------------------------------- simulators with noise of their own

@@ -85,5 +85,6 @@ def test_rounds_go_on_when_numbers_of_states_are_given_anew(monkeypatch):
     fitting.spend(50_000)
     access.forget()
     access.number((0, 0))  # another state has the first number now
-    fitting.spend(400_000)
-    assert fitting.fit.value(start, 0) == pytest.approx(task.optimal_value(start, 0), rel=0.05)
+    fitting.spend(50_000)
+    largest = max(abs(fitting.fit.value(state, 5) - task.optimal_value(state, 5)) for state in task.mdp.states(5))
+    assert largest < 0.5

@@ -17,11 +17,7 @@ from tensorplan.access.meter import Meter
 from tensorplan.access.noise import Noise, Purpose
 from tensorplan.core import END, Array, Batched, Problem, State
 from tensorplan.core.errors import ProblemError, shown
-<<<<<<< HEAD
 from tensorplan.problems.simulate import draw, draw_many, draw_noise, generators
-=======
-from tensorplan.problems.simulate import draw, draw_many, draw_noise
->>>>>>> 3aec95f
 from tensorplan.problems.states import hashable, incomparable, own, pack, same, unpack
 
 Ids = NDArray[np.int64]
@@ -111,17 +107,23 @@ class BatchAccess:
         """
         noise = None
         if self.batched:
-<<<<<<< HEAD
-            noise = draw_noise(self.problem, size, self.noise.at(purpose, scenario, first))
-=======
-            mdp: Any = self.problem.mdp
             rng = self.noise.at(purpose, scenario, first)
             noise = draw_noise(self.problem, size, rng)
-            if stratified and getattr(mdp, "uniforms", 0):
-                order = rng.permuted(np.tile(np.arange(stratified)[:, None], (1, mdp.uniforms)), axis=0)
-                noise = np.concatenate([noise[:-stratified], (order + rng.random(order.shape)) / stratified])
->>>>>>> 3aec95f
+            if stratified and getattr(self.problem.mdp, "uniforms", 0):
+                noise = np.concatenate([noise[:-stratified], self._stratified(noise[-stratified:], rng)])
         return Columns(purpose, scenario, first, size, noise)
+
+    def _stratified(self, noise: NDArray[Any], rng: np.random.Generator) -> Array:
+        """Noise of the same shape, by Latin hypercube sampling."""
+        mdp: Any = self.problem.mdp
+        if noise.shape[1:] != (mdp.uniforms,):
+            raise ProblemError(
+                f"draw_noise({len(noise)}) of problem {self.problem.name!r} gave noise of shape {noise.shape}, and the "
+                f"MDP declares uniforms={shown(mdp.uniforms)}"
+            )
+        order = rng.permuted(np.tile(np.arange(len(noise))[:, None], (1, mdp.uniforms)), axis=0)
+        strata: Array = (order + rng.random(order.shape)) / len(noise)
+        return strata
 
     def steps(self, ids: Ids, stage: int, columns: Columns, which: slice = slice(None)) -> tuple[Array, Ids]:
         """Rewards and successors of all actions of the states with the chosen columns, both (n, A, columns)."""
