@@ -183,6 +183,10 @@ class Driver:
         if observe is not None:
             observe(action, reward, self.node)
 
+    def limit(self, queries: int) -> None:
+        """Leave no more than so many queries."""
+        self.access._meter.limit(queries)
+
     def charge(self) -> int:
         """The queries since the last charge."""
         before, self._charged = self._charged, self.access.spent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class FiniteNoise:
         self.following, self.rewards = np.asarray(following), np.asarray(rewards, dtype=float)
         self.chances, self.horizon, self.reward_range = np.asarray(chances, dtype=float), horizon, reward_range
         self.actions = self.following.shape[1]
+        self._below = np.cumsum(self.chances).tolist()
         if return_range is not None:
             self.return_range = return_range
 
@@ -32,7 +34,7 @@ class FiniteNoise:
         return 0
 
     def step(self, state, action, rng):
-        noise = min(int(np.searchsorted(np.cumsum(self.chances), rng.random())), len(self.chances) - 1)
+        noise = min(bisect_right(self._below, rng.random()), len(self.chances) - 1)
         following = int(self.following[state, action, noise])
         return float(self.rewards[state, action, noise]), tp.END if following == END else following
 

@@ -7,7 +7,7 @@ numbers: the generator is set to the beginning of the column's stream before eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from tensorplan.access.meter import Meter
 from tensorplan.access.noise import Noise, Purpose
 from tensorplan.core import END, Array, Batched, Problem, State
 from tensorplan.core.errors import ProblemError, shown
-from tensorplan.problems.simulate import draw, draw_many, draw_noise
+from tensorplan.problems.simulate import draw, draw_many, draw_noise, generators
 from tensorplan.problems.states import hashable, incomparable, own, pack, same, unpack
 
 Ids = NDArray[np.int64]
@@ -31,8 +31,10 @@ REMEMBERED = 2_000_000
 DENSE = 4_000_000
 """The largest span of codes for which distinct ones are found by marking instead of sorting."""
 
-CHECKED = 16
-"""Steps that are repeated with the same noise, to find simulators that draw random numbers of their own."""
+CHECKED, WATCHED = 16, 64
+"""The first so many steps are repeated with the same noise, and those and one in so many later are watched for draws
+from other generators: to find simulators with random numbers of their own.  Repeated steps are not charged, so that a
+scenario costs the same wherever it is simulated."""
 
 
 class Columns(NamedTuple):
@@ -57,7 +59,7 @@ class BatchAccess:
         """How often numbers have been given anew: what was kept by number belongs to one generation."""
         self._states: list[State] = []
         self._numbers: dict[State, int] = {}
-        self._unchecked = 0 if self.batched else CHECKED
+        self._steps = 0
 
     # ------------------------------------------------------------------ states by number
 
@@ -105,13 +107,23 @@ class BatchAccess:
         """
         noise = None
         if self.batched:
-            mdp: Any = self.problem.mdp
             rng = self.noise.at(purpose, scenario, first)
             noise = draw_noise(self.problem, size, rng)
-            if stratified and getattr(mdp, "uniforms", 0):
-                order = rng.permuted(np.tile(np.arange(stratified)[:, None], (1, mdp.uniforms)), axis=0)
-                noise = np.concatenate([noise[:-stratified], (order + rng.random(order.shape)) / stratified])
+            if stratified and getattr(self.problem.mdp, "uniforms", 0):
+                noise = np.concatenate([noise[:-stratified], self._stratified(noise[-stratified:], rng)])
         return Columns(purpose, scenario, first, size, noise)
+
+    def _stratified(self, noise: NDArray[Any], rng: np.random.Generator) -> Array:
+        """Noise of the same shape, by Latin hypercube sampling."""
+        mdp: Any = self.problem.mdp
+        if noise.shape[1:] != (mdp.uniforms,):
+            raise ProblemError(
+                f"draw_noise({len(noise)}) of problem {self.problem.name!r} gave noise of shape {noise.shape}, and the "
+                f"MDP declares uniforms={shown(mdp.uniforms)}"
+            )
+        order = rng.permuted(np.tile(np.arange(len(noise))[:, None], (1, mdp.uniforms)), axis=0)
+        strata: Array = (order + rng.random(order.shape)) / len(noise)
+        return strata
 
     def steps(self, ids: Ids, stage: int, columns: Columns, which: slice = slice(None)) -> tuple[Array, Ids]:
         """Rewards and successors of all actions of the states with the chosen columns, both (n, A, columns)."""
@@ -125,18 +137,37 @@ class BatchAccess:
     def _many(self, ids: Ids, stage: int, noise: Any, shape: tuple[int, ...]) -> tuple[Array, Ids]:
         states, actions, count = shape
         packed = pack([self._states[i] for i in ids.tolist()])
-        rewards, following, ended = draw_many(
-            self.problem,
-            np.repeat(packed, actions * count, axis=0),
-            stage,
-            np.tile(np.repeat(np.arange(actions), count), states),
-            np.tile(noise, (states * actions, *(1,) * (noise.ndim - 1))),
-        )
+        pairs = np.repeat(packed, actions * count, axis=0), np.tile(np.repeat(np.arange(actions), count), states)
+        repeated = np.tile(noise, (states * actions, *(1,) * (noise.ndim - 1)))
+
+        def once() -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+            return draw_many(self.problem, pairs[0], stage, pairs[1], repeated)
+
+        rewards, following, ended = once() if self._steps else self._watched(once, len(repeated))
+        self._steps += 1
         numbers = np.full(len(rewards), ENDED)
         going = ~ended
         if going.any():
             numbers[going] = self._number_rows(following[going])
         return rewards.reshape(shape), numbers.reshape(shape)
+
+    def _watched(
+        self, step: Callable[[], tuple[Array, NDArray[Any], NDArray[np.bool_]]], size: int
+    ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+        """The first call of ``step_many``, which is repeated."""
+        self.problem.count_unmetered(size)
+        before = generators(self.problem.mdp)
+        (rewards, following, ended), (again, other, stopped) = step(), step()
+        alike = np.array_equal(rewards, again) and np.array_equal(ended, stopped)
+        if generators(self.problem.mdp) != before or not (alike and np.array_equal(following[~ended], other[~ended])):
+            raise self._own_noise(f"step_many({size} states)")
+        return rewards, following, ended
+
+    def _own_noise(self, call: str) -> ProblemError:
+        return ProblemError(
+            f"{call} of problem {self.problem.name!r} has random numbers of its own: a simulator must draw its random "
+            "numbers from the generator or the noise it is given"
+        )
 
     def _number_rows(self, rows: NDArray[Any]) -> Ids:
         """The numbers of packed states, each distinct one looked up once."""
@@ -155,7 +186,7 @@ class BatchAccess:
         return rewards, numbers
 
     def _step(self, number: int, stage: int, action: int, columns: Columns, column: int) -> tuple[float, State]:
-        """One step with a column, from the state's own copy; the first ones are repeated."""
+        """One step with a column, from the state's own copy."""
         problem, state = self.problem, self._states[number]
 
         def once() -> tuple[float, State]:
@@ -163,17 +194,20 @@ class BatchAccess:
             reward, following = draw(problem, own(state), stage, action, rng)
             return reward, problem.arrive(following, stage)
 
+        self._steps += 1
+        if self._steps > CHECKED and self._steps % WATCHED:
+            return once()
+        before = generators(problem.mdp)
         result = once()
-        if self._unchecked:
-            self._unchecked -= 1
-            self.meter.charge(1)
-            again = once()
-            if again[0] != result[0] or not _alike(again[1], result[1]):
-                raise ProblemError(
-                    f"step(state={shown(state)}, action={action}) of problem {problem.name!r} gave two results for one "
-                    "state of the generator: a simulator must draw its random numbers from the generator it is given"
-                )
+        if generators(problem.mdp) != before or (self._steps <= CHECKED and not self._repeats(once, result)):
+            raise self._own_noise(f"step(state={shown(state)}, action={action})")
         return result
+
+    def _repeats(self, step: Callable[[], tuple[float, State]], result: tuple[float, State]) -> bool:
+        """Whether the same noise gives the same result again."""
+        self.problem.count_unmetered(1)
+        reward, following = step()
+        return reward == result[0] and _alike(following, result[1])
 
     def step(self, state: State, stage: int, action: int, rng: np.random.Generator) -> tuple[float, State]:
         """One metered step of a state by itself: the reward, and the next state or END."""
@@ -210,12 +244,12 @@ def _codes(rows: NDArray[Any]) -> Ids | None:
         return None
     if rows.ndim == 1:
         return rows.astype(np.int64)
-    low = rows.min(axis=0)
-    sizes = (rows.max(axis=0) - low + 1).astype(object)
+    low, high = rows.min(axis=0).tolist(), rows.max(axis=0).tolist()  # without the limits of the rows' own type
+    sizes = [int(most) - int(least) + 1 for least, most in zip(low, high, strict=True)]
     radices = [1]
     for size in sizes[:0:-1]:
-        radices.append(radices[-1] * int(size))
-    if radices[-1] * int(sizes[0]) >= 2**62:
+        radices.append(radices[-1] * size)
+    if radices[-1] * sizes[0] >= 2**62 or max(abs(end) for end in (*low, *high)) >= 2**62:
         return None
-    codes: Ids = (rows - low) @ np.array(radices[::-1], dtype=np.int64)
+    codes: Ids = (rows.astype(np.int64) - np.array(low, dtype=np.int64)) @ np.array(radices[::-1], dtype=np.int64)
     return codes

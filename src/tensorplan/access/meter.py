@@ -39,6 +39,12 @@ class Meter:
             )
         self.left -= n
 
+    def limit(self, left: int) -> None:
+        """Leave no more than so many queries."""
+        if left < self.left:
+            self.budget -= self.left - left
+            self.left = left
+
 
 class Allowance(Meter):
     """A part of another meter's queries: what is charged here is charged there too."""

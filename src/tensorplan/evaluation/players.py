@@ -9,7 +9,7 @@ from typing import Any
 from tensorplan.access.batches import BatchAccess
 from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import Planner, Problem, State
-from tensorplan.core.errors import BadInput, ProblemError, TensorplanError, raised, shown
+from tensorplan.core.errors import BadInput, BudgetSpent, ProblemError, TensorplanError, raised, shown
 from tensorplan.evaluation.agents import best_output, is_network, predicted
 from tensorplan.hindsight.scenario import Player
 from tensorplan.hindsight.subject import Players
@@ -23,6 +23,8 @@ def players(access: BatchAccess, policy: Any) -> Players:
 
     An agent has a method ``predict(observation)``, or is a network with one output for each action.
     """
+    if isinstance(policy, type):
+        raise _no_policy(policy)
     if isinstance(policy, str) or callable(getattr(policy, "begin", None)):
         return _Planned(access, as_planner(policy))
     problem = access.problem
@@ -30,9 +32,13 @@ def players(access: BatchAccess, policy: Any) -> Players:
         return _Stateless(problem, predicted(problem, policy))
     if is_network(policy):
         return _Stateless(problem, best_output(problem, policy))
-    if callable(policy) and not isinstance(policy, type):
+    if callable(policy):
         return _Stateless(problem, policy)
-    raise BadInput(
+    raise _no_policy(policy)
+
+
+def _no_policy(policy: Any) -> BadInput:
+    return BadInput(
         "policy must be a planner, its name, a function of state and stage, or an object with a method predict; "
         f"got {shown(policy)}"
     )
@@ -72,23 +78,27 @@ class _Planned:
 
 
 class _PlannedEpisode:
-    """A planner in one episode."""
+    """A planner in one episode; if it takes all queries that are left, the episode does not count."""
 
     def __init__(self, access: BatchAccess, planner: Planner, number: int, start: State) -> None:
         self.meter = access.meter
         key = access.noise.at(Purpose.POLICY, number).integers(2**31, size=4).tolist()
-        left = None if self.meter.remaining == float("inf") else int(self.meter.remaining)
-        self.driver = Driver(access.problem, planner, start, Streams.of(*key), budget=left)
+        self.driver = Driver(access.problem, planner, start, Streams.of(*key))
         self._begun = False
 
     def act(self, state: State, stage: int) -> int:
+        if self.meter.remaining < float("inf"):
+            self.driver.limit(self.meter.left)
         try:
             if not self._begun:
                 self._begun = True
                 self.driver.begin()
-            return self.driver.act()
+            action = self.driver.act()
         finally:
             self.meter.charge(self.driver.charge())
+        if not self.meter.left:
+            raise BudgetSpent("the policy has taken all queries that were left")
+        return action
 
     def arrive(self, action: int, reward: float, state: State) -> None:
         self.driver.arrive(state)

@@ -39,14 +39,21 @@ class Fitting:
 
     def __init__(self, access: BatchAccess, start: Callable[[int], State], rules: Rules) -> None:
         self.access, self.start, self.rules = access, start, rules
-        self.model = Model(access)
         self.fit = Fit(access.problem)
         """The values fitted last."""
-        self._weights: defaultdict[int, float] = defaultdict(float)
         self._scenarios = self._batches = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """No samples yet; they belong to the numbers that states have now."""
+        self.model = Model(self.access)
+        self._generation = self.access.generation
+        self._weights: defaultdict[int, float] = defaultdict(float)
 
     def spend(self, budget: int) -> None:
         """Improve the model with about so many queries."""
+        if self._generation != self.access.generation:
+            self._begin()
         for left in range(ROUNDS, 0, -1):
             share = budget // left
             before = self.access.meter.spent
