@@ -36,12 +36,12 @@ class Certificate:
     """The part of the gap that the allowed misspecification eta explains."""
     warnings: tuple[str, ...] = ()
     """Reasons to doubt the assumption behind the upper bound."""
-    notes: tuple[str, ...] = ()
-    """What else planning found out, such as where a gap that is left comes from."""
     discount: float = 1.0
     """The discount γ of the returns that are bracketed."""
     proof: Any = field(default=None, repr=False, compare=False)
     """The proof that ``tensorplan check`` verifies, or None."""
+    notes: tuple[str, ...] = ()
+    """What else planning found out, such as where a gap that is left comes from."""
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:

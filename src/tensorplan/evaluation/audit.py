@@ -225,5 +225,9 @@ class Auditor:
 
 
 def _name(policy: Any) -> str:
-    """What a policy is called: a spec, the name of a function, else what it shows of itself."""
-    return policy if isinstance(policy, str) else getattr(policy, "__name__", None) or shown(policy)
+    """What a policy is called: a spec, the name of a function or of a class, or what it shows of itself."""
+    if isinstance(policy, str):
+        return policy
+    if type(policy).__repr__ is object.__repr__:
+        return type(policy).__name__
+    return getattr(policy, "__name__", None) or shown(policy)
