@@ -452,9 +452,7 @@ def blame_table(audit: Audit) -> Table:
         "Where the gap comes from",
         ["where"],
         ["both", "hindsight", "policy"],
-        "parts of the mean gap\n"
-        "hindsight: V is too low, or noise is lucky\n"
-        "policy: acts worse than V promises, or V is too high",
+        "parts of the mean gap\nhindsight: V is too low, or luck\npolicy: bad actions, or V is too high",
     )
     stages = sorted(audit.stages.items(), key=lambda item: -item[1].total)[:BLAMED]
     for stage, share in stages if len(audit.stages) > 1 else ():
