@@ -1,6 +1,7 @@
 """The command audit."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -85,15 +86,16 @@ number = 3
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "guesses.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
+    yield tmp_path
+    sys.modules.pop("guesses", None)
 
 
 def test_a_value_function_of_ones_own(cli, own):
     expected = tp.audit("american-put/6", tp.RandomPlanner(), lambda state, stage: 0.0, budget=30_000)
-    for name in ("./mine.py:zero", "mine:zero"):
+    for name in ("./guesses.py:zero", "guesses:zero"):
         code, out, _ = cli(*PUT, "--value", name, "--json")
         data = json.loads(out)
         assert (code, data["upper"], data["lower"]) == (0, expected.upper, expected.lower)
@@ -115,11 +117,11 @@ def test_theta_from_a_file_gives_a_narrow_bracket(cli, own):
         ("none.npy", "cannot read 'none.npy': No such file or directory"),
         ("text.npy", "cannot read 'text.npy': it is not an array of NumPy"),
         ("short.npy", "value must be a function of state and stage, or theta (3 finite numbers for phi_v)"),
-        ("./mine.py:nought", "there is no 'nought' in './mine.py'; there are: broken, number, undefined, zero"),
-        ("mine:number", "'mine:number' is not a function or a class: it is 3"),
+        ("./guesses.py:nought", "there is no 'nought' in './guesses.py'; there are: broken, number, undefined, zero"),
+        ("guesses:number", "'guesses:number' is not a function or a class: it is 3"),
         ("nowhere:zero", "there is no module 'nowhere'"),
-        ("mine:broken", "the value function at state 0, stage 0 raised KeyError: 0"),
-        ("mine:undefined", "the value function at state 0, stage 0 gave NaN"),
+        ("guesses:broken", "the value function at state 0, stage 0 raised KeyError: 0"),
+        ("guesses:undefined", "the value function at state 0, stage 0 gave NaN"),
     ],
 )
 def test_bad_values(cli, own, value, sentence):
