@@ -225,9 +225,8 @@ class Auditor:
 
 
 def _name(policy: Any) -> str:
-    """What a policy is called: a spec, the name of a function or of a class, or what it shows of itself."""
+    """What a policy is called: a spec, the name of a function, what it shows of itself, or the name of its class."""
     if isinstance(policy, str):
         return policy
-    if type(policy).__repr__ is object.__repr__:
-        return type(policy).__name__
-    return getattr(policy, "__name__", None) or shown(policy)
+    text = getattr(policy, "__name__", None) or shown(policy)
+    return type(policy).__name__ if " object at 0x" in text else text

@@ -436,8 +436,9 @@ BLAMED = 5
 
 def audit_table(audit: Audit) -> Table:
     """The bracket of an audit, in one line."""
-    a, left_out = audit, f", {audit.cut:,} paths cut" if audit.cut else ""
-    note = f"{a.design}; {a.scenarios:,} scenarios{left_out}, {a.episodes:,} episodes; ended by {a.status}"
+    a, left_out = audit, f", {_several(audit.cut, 'path')} cut" if audit.cut else ""
+    drawn = f"{_several(a.scenarios, 'scenario')}{left_out}, {_several(a.episodes, 'episode')}"
+    note = f"{a.design}; {drawn}\nended by {a.status}"
     right = ["lower", "upper", "gap", "of optimum", "confidence", "queries", "seconds"]
     table = _table(escape(f"{a.problem}, {a.policy}"), [], right, note if a.scenarios else None)
     share = f"{100 * a.loss:.3g}%" if a.loss < 1 else "-"
@@ -461,6 +462,10 @@ def blame_table(audit: Audit) -> Table:
     for state, share in audit.states:
         table.add_row(escape(f"state {state}"), *_parts(share))
     return table
+
+
+def _several(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def _parts(share: Share) -> list[str]:

@@ -23,7 +23,8 @@ def test_audit_prints_the_bracket_the_sentence_and_the_blame(cli):
     row = lines[4].split()
     assert row[:3] == [f"{x:.5g}" for x in (result.lower, result.upper, result.gap)]
     assert row[5] == f"{result.queries:,}"
-    assert result.design in out
+    assert f"{result.design}; {result.scenarios:,} scenarios, {result.episodes:,} episodes" in out
+    assert "ended by budget" in out
     assert result.sentence in lines
     assert {"where", "both", "hindsight", "policy"} < set(out.split())
     assert max(len(line) for line in lines if line != result.sentence) <= 80
