@@ -98,9 +98,8 @@ def _blame(audit: Audit) -> Iterator[Section]:
         "Parts of the mean gap.  hindsight: along the best path in hindsight, where V is too low or the noise is "
         "lucky.  policy: along the policy's path, where its actions are worse than V promises, or V is too high."
     )
-    content = [tag("p", note, class_="note"), table("States", heads, lines)]
-    if len(audit.stages) > 1:
-        content.insert(1, tag("div", _bars(audit), class_="figures"))
+    bars = [_bars(audit)] if len(audit.stages) > 1 else []
+    content = [tag("p", note, class_="note"), tag("div", *bars, table("States", heads, lines), class_="figures")]
     yield "blame", "Where the gap comes from", join(content)
 
 
