@@ -28,7 +28,7 @@ import numpy as np
 from scipy import stats
 
 import tensorplan as tp
-from tensorplan.hindsight.bracket import Bounds
+from tensorplan.hindsight.bracket import PolicyBounds
 
 PROBLEMS = 500
 CONFIDENCES = (0.95, 0.6)
@@ -179,7 +179,7 @@ def one_problem(seed: int) -> Tally:
 
 def audited(case: Case, confidence: float, seed: int, tally: Tally) -> None:
     """One audit, and all looks at its bracket."""
-    looks: list[Bounds] = []
+    looks: list[PolicyBounds] = []
     audit = tp.audit(
         case.problem,
         case.policy,
@@ -189,7 +189,7 @@ def audited(case: Case, confidence: float, seed: int, tally: Tally) -> None:
         seed,
         progress=lambda bounds, queries: looks.append(bounds),
     )
-    looks.append(Bounds(audit.lower, audit.upper, audit.gap))
+    looks.append(PolicyBounds(audit.lower, audit.upper, audit.gap))
     slack = 1e-9 * (1 + abs(case.optimum))
     wrong = any(
         upper < case.optimum - slack or lower > case.earned + slack or gap < case.optimum - case.earned - slack
@@ -201,14 +201,14 @@ def audited(case: Case, confidence: float, seed: int, tally: Tally) -> None:
 
 def planned(case: Case, confidence: float, seed: int, tally: Tally) -> None:
     """One plan of Hindsight, and all looks at its bracket."""
-    looks: list[Bounds] = []
+    looks: list[PolicyBounds] = []
     planner = tp.Hindsight(delta=1e-6, confidence=confidence, callback=lambda bounds, queries: looks.append(bounds))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         (episode,) = tp.run(case.problem, planner, seed=seed, budget=case.budget).episodes
     certificate = episode.certificate
     assert certificate is not None
-    looks.append(Bounds(certificate.lower, certificate.upper, 0.0))
+    looks.append(PolicyBounds(certificate.lower, certificate.upper, 0.0))
     best = tp.solve_tabular(case.table, case.problem.discount).value(episode.start, 0)
     slack = 1e-9 * (1 + abs(best))
     wrong = any(upper < best - slack or lower > best + slack for lower, upper, _ in looks)
@@ -216,7 +216,7 @@ def planned(case: Case, confidence: float, seed: int, tally: Tally) -> None:
     tally.exceeded += episode.total_queries > case.budget
 
 
-def count(tally: Tally, what: tuple[str, float], case: Case, looks: list[Bounds], wrong: bool) -> None:
+def count(tally: Tally, what: tuple[str, float], case: Case, looks: list[PolicyBounds], wrong: bool) -> None:
     """Count a run."""
     low, high = case.problem.return_range()
     tally.runs[what] += 1

@@ -12,6 +12,8 @@ from stable_baselines3.common.env_util import make_vec_env
 
 import tensorplan as tp
 
+torch.set_num_threads(1)  # for a network this small more of them are slower
+
 problem = tp.make("lost-sales/2:features=poly1")  # observations: stock, orders under way, and the stage
 view = tp.to_gym(problem).get_wrapper_attr("view")
 envs = make_vec_env(lambda: tp.to_gym(problem), 8, seed=0)

@@ -7,7 +7,7 @@ from tensorplan.access.batches import BatchAccess
 from tensorplan.access.meter import Meter
 from tensorplan.access.noise import Purpose
 from tensorplan.core.intervals import BETS
-from tensorplan.hindsight.bracket import Bracket
+from tensorplan.hindsight.bracket import BracketTest
 from tensorplan.hindsight.pilot import Bets, Pilot, Plan
 from tensorplan.hindsight.ranges import most_gap, most_upper
 from tensorplan.hindsight.scenario import Rules
@@ -25,7 +25,7 @@ def bracket(whom, paired, pooled, scenarios=30, episodes=100, alpha=0.05, limit=
     rules = Rules(whom.access.problem.horizon or 8, 100, limit, paired)
     most = (most_gap if paired else most_upper)(whom.values, rules)
     plan = Plan(Design(rules, 4, pooled), most, scenarios, episodes, 1.0)
-    return Bracket(whom, plan, Bets(BETS, BETS, BETS), alpha)
+    return BracketTest(whom, plan, Bets(BETS, BETS, BETS), alpha)
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_bracket_and_another_one_does_not():
 
     def bounds(seed):
         whom = subject(task, values(task), 10_000, seed)
-        return list(Bracket(*Pilot(whom, Rules.of(task), 0.05, 10_000).choose(), 0.05).grow())
+        return list(BracketTest(*Pilot(whom, Rules.of(task), 0.05, 10_000).choose(), 0.05).grow())
 
     np.random.seed(1)
     first = bounds(0)

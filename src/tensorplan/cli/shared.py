@@ -11,7 +11,7 @@ import click
 from tensorplan.cli.terminal import DONE, FAILED, complain, console, interrupted
 
 if TYPE_CHECKING:
-    from tensorplan.hindsight.bracket import Bounds
+    from tensorplan.hindsight.bracket import PolicyBounds
     from tensorplan.planners.tensorplan.trace import Iteration
     from tensorplan.sweeps.sweep import Progress
 
@@ -43,7 +43,7 @@ def _watcher(config: Any, show: Callable[[str], None]) -> Callable[..., None]:
     def tell(iteration: Iteration) -> None:
         show(f"iteration {iteration.number}, {bracket(iteration.lower, iteration.upper, iteration.queries)}")
 
-    def tell_bounds(bounds: Bounds, queries: int) -> None:
+    def tell_bounds(bounds: PolicyBounds, queries: int) -> None:
         show(bracket(bounds.lower, bounds.upper, queries))
 
     return tell_bounds if isinstance(config, Hindsight) else tell

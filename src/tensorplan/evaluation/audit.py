@@ -22,11 +22,11 @@ from tensorplan.core.specs import number, one_of, whole
 from tensorplan.evaluation.agents import is_network, only_output
 from tensorplan.evaluation.players import players
 from tensorplan.hindsight.blame import Share
-from tensorplan.hindsight.bracket import Bounds, Bracket
+from tensorplan.hindsight.bracket import BracketTest, PolicyBounds
 from tensorplan.hindsight.crew import Crew
-from tensorplan.hindsight.fitting import FIT_SHARE, Fitting
-from tensorplan.hindsight.model import Fit
-from tensorplan.hindsight.pathwise import pathwise_theta
+from tensorplan.hindsight.fitting.model import FittedValues
+from tensorplan.hindsight.fitting.pathwise import pathwise_theta
+from tensorplan.hindsight.fitting.rounds import FIT_SHARE, Fitting
 from tensorplan.hindsight.pilot import Pilot
 from tensorplan.hindsight.ranges import finite_returns
 from tensorplan.hindsight.scenario import Rules
@@ -136,7 +136,7 @@ def audit(
     width: float | None = None,
     workers: int = 1,
     engine: str = "local",
-    progress: Callable[[Bounds, int], None] | None = None,
+    progress: Callable[[PolicyBounds, int], None] | None = None,
 ) -> Audit:
     """A bracket on the value of a policy and on v*, for any policy and any value function.
 
@@ -177,7 +177,9 @@ class Recipe:
             return lambda state, stage: 0.0
         if is_network(self.value):
             return only_output(problem, self.value)
-        return value_function(problem, self.value.on(problem).value if isinstance(self.value, Fit) else self.value)
+        return value_function(
+            problem, self.value.on(problem).value if isinstance(self.value, FittedValues) else self.value
+        )
 
 
 class Auditor:
@@ -196,7 +198,7 @@ class Auditor:
         finite_returns(self.problem)
         self.problem.check_declarations()
         self.rules = Rules.of(self.problem)
-        self.bracket: Bracket | None = None
+        self.bracket: BracketTest | None = None
         self.crew: Crew | None = None
         self.began = time.perf_counter()
 
@@ -207,7 +209,7 @@ class Auditor:
         if self.crew is not None:
             self.crew.close()
 
-    def run(self, width: float | None, progress: Callable[[Bounds, int], None] | None) -> Audit:
+    def run(self, width: float | None, progress: Callable[[PolicyBounds, int], None] | None) -> Audit:
         """Fit, choose by a pilot, and test."""
         status = "budget"
         try:
@@ -223,7 +225,7 @@ class Auditor:
             status = "interrupted"
         return self._result(status)
 
-    def _grow(self) -> Iterator[Bounds]:
+    def _grow(self) -> Iterator[PolicyBounds]:
         recipe = replace(self.recipe, value=self._value())
         access = self.subject.access
         self.subject.values = Values(access, recipe.function(self.problem))
@@ -232,7 +234,7 @@ class Auditor:
         if self.workers > 1 or self.engine == "ray":
             recipe = replace(recipe, band=subject.values.limits)
             self.crew = Crew(recipe, self.meter, self.engine, self.workers if self.workers > 1 else None)
-        self.bracket = Bracket(subject, plan, bets, self.alpha, self.crew)
+        self.bracket = BracketTest(subject, plan, bets, self.alpha, self.crew)
         yield from self.bracket.grow()
 
     def _value(self) -> Any:
@@ -252,7 +254,7 @@ class Auditor:
     def _result(self, status: str) -> Audit:
         low, high = finite_returns(self.problem)
         bracket = self.bracket
-        bounds = Bounds(low, high, high - low) if bracket is None else bracket.bounds()
+        bounds = PolicyBounds(low, high, high - low) if bracket is None else bracket.bounds()
         audit = Audit(
             self.problem.name,
             _name(self.recipe.policy),

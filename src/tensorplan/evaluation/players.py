@@ -11,7 +11,7 @@ from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import Planner, Problem, State
 from tensorplan.core.errors import BadInput, BudgetSpent, ProblemError, TensorplanError, raised, shown
 from tensorplan.evaluation.agents import best_output, is_network, predicted
-from tensorplan.hindsight.scenario import Player
+from tensorplan.hindsight.scenario import ScenarioPlayer
 from tensorplan.hindsight.subject import Players
 from tensorplan.loop import Driver, Streams
 from tensorplan.planners.registry import as_planner
@@ -51,7 +51,7 @@ class _Stateless:
     problem: Problem
     function: Callable[[State, int], Any]
 
-    def __call__(self, purpose: Purpose, index: int, start: State) -> Player:
+    def __call__(self, purpose: Purpose, index: int, start: State) -> ScenarioPlayer:
         return self
 
     def act(self, state: State, stage: int) -> int:
@@ -73,7 +73,7 @@ class _Planned:
     def __init__(self, access: BatchAccess, planner: Planner) -> None:
         self.access, self.planner = access, planner
 
-    def __call__(self, purpose: Purpose, index: int, start: State) -> Player:
+    def __call__(self, purpose: Purpose, index: int, start: State) -> ScenarioPlayer:
         return _PlannedEpisode(self.access, self.planner, episode(purpose, index), start)
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 from tensorplan.core.errors import shown
-from tensorplan.hindsight.scenario import Scenario, Step
+from tensorplan.hindsight.scenario import Scenario, ScenarioStep
 
 Sums = tuple[defaultdict[Any, float], defaultdict[Any, float]]
 """Along the best path in hindsight, and along that of the policy."""
@@ -58,5 +58,5 @@ class Blame:
         return Share(sums[0].get(key, 0.0) / self.scenarios, sums[1].get(key, 0.0) / self.scenarios)
 
 
-def _place(step: Step) -> tuple[str, int]:
+def _place(step: ScenarioStep) -> tuple[str, int]:
     return shown(step.state), step.stage

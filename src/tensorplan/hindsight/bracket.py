@@ -22,13 +22,13 @@ from tensorplan.core.intervals import betting_lower_bound, betting_upper_bound
 from tensorplan.hindsight.blame import Blame
 from tensorplan.hindsight.pilot import Bets, Plan, Shares
 from tensorplan.hindsight.ranges import finite_returns
-from tensorplan.hindsight.subject import Source, Subject
+from tensorplan.hindsight.subject import ScenarioSource, Subject
 
 LOOKS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 """Parts of the plan after which the bracket is looked at."""
 
 
-class Bounds(NamedTuple):
+class PolicyBounds(NamedTuple):
     """lower <= v^π(s0) <= v*(s0) <= upper, and v*(s0) - v^π(s0) <= gap."""
 
     lower: float
@@ -41,10 +41,12 @@ class Bounds(NamedTuple):
         return self.upper - self.lower
 
 
-class Bracket:
+class BracketTest:
     """Evidence for a bracket that fails with probability at most α."""
 
-    def __init__(self, subject: Subject, plan: Plan, bets: Bets, alpha: float, source: Source | None = None) -> None:
+    def __init__(
+        self, subject: Subject, plan: Plan, bets: Bets, alpha: float, source: ScenarioSource | None = None
+    ) -> None:
         self.subject, self.plan, self.bets = subject, plan, bets
         self.source = source or subject
         self.shares = Shares.of(alpha, plan.design.rules.paired)
@@ -54,7 +56,7 @@ class Bracket:
         self.blame = Blame()
         self.cut = self.stopped = 0
 
-    def grow(self) -> Iterator[Bounds]:
+    def grow(self) -> Iterator[PolicyBounds]:
         """Follow the plan, with a look at the bracket now and then; ends early if the budget is spent."""
         for part in LOOKS:
             try:
@@ -78,7 +80,7 @@ class Bracket:
             self.cut += scenario.cut
             self.stopped += scenario.stopped
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> PolicyBounds:
         """What the evidence shows so far."""
         low, high = finite_returns(self.subject.access.problem)
         shares, returns, worth = self.shares, np.array(self.returns), np.array(self.worth)
@@ -87,7 +89,7 @@ class Bracket:
         upper = betting_upper_bound(worth, most, shares.scenarios, self.bets.scenarios) if len(worth) else most
         if not self.plan.design.rules.paired:
             upper = min(upper, high)
-            return Bounds(lower, max(upper, lower), max(upper - lower, 0.0))
+            return PolicyBounds(lower, max(upper, lower), max(upper - lower, 0.0))
         gap, upper = upper, betting_upper_bound(returns, high, shares.upper, self.bets.upper) + upper
         upper = min(upper, high)
-        return Bounds(lower, upper, max(min(gap, upper - lower), 0.0))
+        return PolicyBounds(lower, upper, max(min(gap, upper - lower), 0.0))

@@ -26,7 +26,7 @@ SAMPLES = (3, 12, 48, 192)
 their inverse, so these have many divisors."""
 
 
-class Effort(NamedTuple):
+class Quota(NamedTuple):
     """How many scenarios or episodes to try: as many as a share of the budget allows, but within limits."""
 
     share: float
@@ -34,7 +34,7 @@ class Effort(NamedTuple):
     most: int
 
 
-FIRST, FINAL = Effort(0.01, 4, 256), Effort(0.04, 10, 512)
+FIRST, FINAL = Quota(0.01, 4, 256), Quota(0.04, 10, 512)
 """For comparing designs, which see the same noise, and for the limits and bets of the one that is chosen."""
 
 LARGEST_PILOT = 0.4
@@ -73,7 +73,7 @@ class Shares(NamedTuple):
         return cls(lower, upper, alpha - lower - upper)
 
 
-class Trial(NamedTuple):
+class PilotRun(NamedTuple):
     """A scenario of the pilot, and its queries."""
 
     scenario: Scenario
@@ -146,7 +146,7 @@ class Pilot:
         plan = self._plan(best, trials, subject.values)
         return subject, plan, self._bets(plan, trials)
 
-    def _clipped(self, design: Design, trials: list[Trial]) -> Subject:
+    def _clipped(self, design: Design, trials: list[PilotRun]) -> Subject:
         """The subject with V clipped to the values seen, or to those on paths if that is better."""
         wide, narrow = (self.subject.within(band) for band in (self._band(), self._band_of_paths(trials)))
         if not self._affordable(design, trials[0].scenario):
@@ -154,7 +154,7 @@ class Pilot:
         expected = self._plan(design, trials, wide.values).width
         return narrow if self._plan(design, self._try(design, narrow), narrow.values).width < expected else wide
 
-    def _first_trials(self) -> dict[Design, list[Trial]]:
+    def _first_trials(self) -> dict[Design, list[PilotRun]]:
         """Designs of all kinds, as far as they are affordable."""
         cheapest = Design(self.rules, SAMPLES[0], pooled=True)
         tried = {cheapest: self._try(cheapest)}
@@ -169,17 +169,17 @@ class Pilot:
         queries = design.queries(example, self.subject.access.problem.actions)
         return FIRST.fewest * queries <= 2 * FIRST.share * self.budget
 
-    def _best(self, tried: dict[Design, list[Trial]]) -> Design:
+    def _best(self, tried: dict[Design, list[PilotRun]]) -> Design:
         values = self.subject.values.within(self._band())
         return min(tried, key=lambda design: self._plan(design, tried[design], values).width)
 
-    def _try(self, design: Design, subject: Subject | None = None, effort: Effort = FIRST) -> list[Trial]:
+    def _try(self, design: Design, subject: Subject | None = None, effort: Quota = FIRST) -> list[PilotRun]:
         """Scenarios of a design."""
-        subject, found, began = subject or self.subject, list[Trial](), self.meter.spent
+        subject, found, began = subject or self.subject, list[PilotRun](), self.meter.spent
         while self._more(len(found), began, effort):
             before = self.meter.spent
             scenario = subject.scenario(design, Purpose.PILOT, len(found))
-            found.append(Trial(scenario, self.meter.spent - before))
+            found.append(PilotRun(scenario, self.meter.spent - before))
         return found
 
     def _play(self) -> None:
@@ -190,7 +190,7 @@ class Pilot:
             self.returns.append(self.subject.episode(self.rules.times, Purpose.PILOT, index))
         self._episode_queries = self.meter.spent - began
 
-    def _more(self, count: int, began: int, effort: Effort) -> bool:
+    def _more(self, count: int, began: int, effort: Quota) -> bool:
         within = self.meter.spent - began < effort.share * self.budget
         return count < effort.fewest or (count < effort.most and within)
 
@@ -198,7 +198,7 @@ class Pilot:
         """All values seen so far."""
         return self._with_margin(self.subject.values.seen())
 
-    def _band_of_paths(self, trials: list[Trial]) -> Band:
+    def _band_of_paths(self, trials: list[PilotRun]) -> Band:
         """From the least value on a path: that of states where no path goes matters little."""
         least: Band = {}
         for step in (step for scenario, _ in trials for step in (*scenario.path, *scenario.policy_path)):
@@ -217,7 +217,7 @@ class Pilot:
             wider[stage] = (max(low - margin, least), min(high + margin, most))
         return wider
 
-    def _plan(self, design: Design, trials: list[Trial], values: Values) -> Plan:
+    def _plan(self, design: Design, trials: list[PilotRun], values: Values) -> Plan:
         """The best plan with a design: direct or paired, and the share of episodes."""
         plans = [
             self._forecast(limited, most, trials, share)
@@ -226,7 +226,7 @@ class Pilot:
         ]
         return min(plans, key=lambda plan: plan.width)
 
-    def _limited(self, design: Design, trials: list[Trial], values: Values, paired: bool) -> tuple[Design, float]:
+    def _limited(self, design: Design, trials: list[PilotRun], values: Values, paired: bool) -> tuple[Design, float]:
         """The design with a limit that scenarios hardly reach, and the largest value that they then have."""
         low, high = self.range
         seen = np.array([t.scenario.largest_gap if paired else t.scenario.largest for t in trials])
@@ -235,7 +235,7 @@ class Pilot:
         rules = replace(design.rules, paired=paired, limit=limit)
         return replace(design, rules=rules), (most_gap if paired else most_upper)(values, rules)
 
-    def _forecast(self, design: Design, most: float, trials: list[Trial], share: float) -> Plan:
+    def _forecast(self, design: Design, most: float, trials: list[PilotRun], share: float) -> Plan:
         (low, high), paired = self.range, design.rules.paired
         left = max(self.end - self.meter.spent, 1)
         scenarios = max(round((1 - share) * left / float(np.mean([trial.cost for trial in trials]))), 1)
@@ -249,7 +249,7 @@ class Pilot:
             width += _radius(returns, high - float(returns.mean()), episodes, shares.upper)
         return Plan(design, most, scenarios, episodes, width)
 
-    def _bets(self, plan: Plan, trials: list[Trial]) -> Bets:
+    def _bets(self, plan: Plan, trials: list[PilotRun]) -> Bets:
         (low, high), paired = self.range, plan.design.rules.paired
         shares, returns = Shares.of(self.alpha, paired), np.array(self.returns)
         return Bets(
@@ -259,7 +259,7 @@ class Pilot:
         )
 
 
-def _worth(trials: list[Trial], paired: bool) -> Array:
+def _worth(trials: list[PilotRun], paired: bool) -> Array:
     """The values of scenarios whose mean is bounded."""
     return np.array([trial.scenario.gap if paired else trial.scenario.upper for trial in trials])
 

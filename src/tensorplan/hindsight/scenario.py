@@ -34,7 +34,7 @@ NEGLIGIBLE, LONGEST = 1e-3, 1_000
 """Without a horizon, paths are cut when the rest of the return is this share of its range, or after so many steps."""
 
 
-class Player(Protocol):
+class ScenarioPlayer(Protocol):
     """A policy that is played along a path."""
 
     def act(self, state: State, stage: int) -> int:
@@ -44,7 +44,7 @@ class Player(Protocol):
         """What the action led to."""
 
 
-class Step(NamedTuple):
+class ScenarioStep(NamedTuple):
     """A step of a path."""
 
     state: State
@@ -86,9 +86,9 @@ class Scenario:
     """The largest running maximum."""
     largest_gap: float
     """The largest running maximum minus the running sum of the policy."""
-    path: list[Step] = field(default_factory=list)
+    path: list[ScenarioStep] = field(default_factory=list)
     """The best path in hindsight."""
-    policy_path: list[Step] = field(default_factory=list)
+    policy_path: list[ScenarioStep] = field(default_factory=list)
     reached: list[Ids] = field(default_factory=list)
     """The states reached at each time."""
     cut: int = 0
@@ -111,7 +111,7 @@ class Level(NamedTuple):
     actions: NDArray[np.intp]
 
 
-class Candidate(NamedTuple):
+class EndedPath(NamedTuple):
     """A path that has ended or was cut, and its worth."""
 
     worth: float
@@ -120,18 +120,18 @@ class Candidate(NamedTuple):
     action: int
 
 
-def play(values: Values, noise: ScenarioNoise, start: State, rules: Rules, player: Player | None) -> Scenario:
+def play(values: Values, noise: ScenarioNoise, start: State, rules: Rules, player: ScenarioPlayer | None) -> Scenario:
     """Simulate one scenario."""
     return _Play(values, noise, rules, player).run(start)
 
 
 class _Play:
-    def __init__(self, values: Values, noise: ScenarioNoise, rules: Rules, player: Player | None) -> None:
+    def __init__(self, values: Values, noise: ScenarioNoise, rules: Rules, player: ScenarioPlayer | None) -> None:
         self.values, self.noise, self.rules, self.player = values, noise, rules, player
         self.access, self.problem = values.access, values.access.problem
         self.levels: list[Level] = []
         self.looks: list[Ahead] = []
-        self.best = Candidate(-np.inf, 0, 0, 0)
+        self.best = EndedPath(-np.inf, 0, 0, 0)
         self.cut = 0
 
     def run(self, start: State) -> Scenario:
@@ -139,7 +139,7 @@ class _Play:
         first = float(self.values(np.array([number]), 0)[0])
         none = np.zeros(1, dtype=np.intp)
         level = Level(np.array([number]), np.array([first]), none, none)
-        steps, mine, policy = list[Step](), number, first
+        steps, mine, policy = list[ScenarioStep](), number, first
         largest, largest_gap, time, stopped = first, 0.0, 0, False
         while len(level.ids):
             running = max(float(level.sums.max()), self.best.worth)
@@ -162,7 +162,9 @@ class _Play:
         reached = [level.ids for level in self.levels]
         return Scenario(self.best.worth, policy, largest, largest_gap, self._path(), steps, reached, self.cut, stopped)
 
-    def _follow(self, player: Player, level: Level, ahead: Ahead, mine: int, time: int, stage: int) -> tuple[Step, int]:
+    def _follow(
+        self, player: ScenarioPlayer, level: Level, ahead: Ahead, mine: int, time: int, stage: int
+    ) -> tuple[ScenarioStep, int]:
         """One step of the policy under the noise of the scenario."""
         state = self.access.state(mine)
         action = player.act(state, stage)
@@ -174,7 +176,7 @@ class _Play:
         following = ENDED if self._last(stage) else int(ahead.following[row, action])
         residual = self.problem.discount**time * float(ahead.residuals[row, action])
         player.arrive(action, float(ahead.rewards[row, action]), self.access.state(following))
-        return Step(state, stage, action, residual), following
+        return ScenarioStep(state, stage, action, residual), following
 
     def _last(self, stage: int) -> bool:
         return self.problem.next_stage(stage) == self.problem.horizon
@@ -207,7 +209,7 @@ class _Play:
         i = int(np.argmax(worth))
         if worth[i] > self.best.worth:
             parent, action = divmod(int(pairs[i]), self.problem.actions)
-            self.best = Candidate(float(worth[i]), time, parent, action)
+            self.best = EndedPath(float(worth[i]), time, parent, action)
 
     def _cut(self, level: Level, which: NDArray[np.intp], time: int, stage: int) -> None:
         """Continue paths with the largest return that is possible."""
@@ -223,14 +225,14 @@ class _Play:
         low = self.problem.return_range(stage)[0]
         return float(self.problem.discount**time * (low - self.values(np.array([mine]), stage)[0]))
 
-    def _path(self) -> list[Step]:
+    def _path(self) -> list[ScenarioStep]:
         """The best path, from its end to its beginning and turned around."""
-        steps = list[Step]()
+        steps = list[ScenarioStep]()
         row, action = self.best.parent, self.best.action
         for time in range(self.best.time, -1, -1):
             level = self.levels[time]
             residual = self.problem.discount**time * float(self.looks[time].residuals[row, action])
             stage = 0 if self.problem.horizon is None else time
-            steps.append(Step(self.access.state(int(level.ids[row])), stage, action, residual))
+            steps.append(ScenarioStep(self.access.state(int(level.ids[row])), stage, action, residual))
             row, action = int(level.parents[row]), int(level.actions[row])
         return steps[::-1]

@@ -12,7 +12,7 @@ from tensorplan.access.batches import BatchAccess
 from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import END, State
 from tensorplan.hindsight.columns import Fresh, Pooled, ScenarioNoise
-from tensorplan.hindsight.scenario import Player, Rules, Scenario, play
+from tensorplan.hindsight.scenario import Rules, Scenario, ScenarioPlayer, play
 from tensorplan.hindsight.values import Band, Values
 from tensorplan.problems.simulate import believable, draw_start
 
@@ -20,7 +20,7 @@ from tensorplan.problems.simulate import believable, draw_start
 class Players(Protocol):
     """A policy, as a source of players."""
 
-    def __call__(self, purpose: Purpose, index: int, start: State) -> Player:
+    def __call__(self, purpose: Purpose, index: int, start: State) -> ScenarioPlayer:
         """The policy at the beginning of an episode; what it draws at random is its own."""
 
 
@@ -65,7 +65,7 @@ class RandomStarts:
         return draw_start(self.access.problem, self.access.noise.at(Purpose.START, episode(purpose, index)))
 
 
-class Source(Protocol):
+class ScenarioSource(Protocol):
     """Where scenarios and episodes come from: a subject, or several processes that have one."""
 
     def scenarios(self, design: Design, indices: range) -> Iterator[Scenario]:

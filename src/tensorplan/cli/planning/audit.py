@@ -11,7 +11,7 @@ from tensorplan.cli.terminal import DONE, console, interrupted, print_json, prin
 
 if TYPE_CHECKING:
     from tensorplan.evaluation.audit import Audit
-    from tensorplan.hindsight.bracket import Bounds
+    from tensorplan.hindsight.bracket import PolicyBounds
 
 
 @click.command()
@@ -35,7 +35,7 @@ def audit(
     seed: int,
     as_json: bool,
 ) -> int:
-    """Bracket what a policy earns and what the best one could: how much does it lose at most?
+    """BracketTest what a policy earns and what the best one could: how much does it lose at most?
 
     The bracket rests on the simulator and its declared range of returns alone, whatever the features.  --value is a
     guess of v*; the better it is, the narrower the bracket.  By default values are fitted first.
@@ -49,7 +49,7 @@ def audit(
     with progress(BUDGET if budget is None else budget) as show:
         show(0, f"{planner}: fitting values")
 
-        def tell(bounds: Bounds, queries: int) -> None:
+        def tell(bounds: PolicyBounds, queries: int) -> None:
             show(queries, f"{planner}: lower {bounds.lower:.5g}, upper {bounds.upper:.5g}, gap {bounds.gap:.3g}")
 
         result = audit_policy(task, config, guess, confidence, budget, seed, width=width, progress=tell)

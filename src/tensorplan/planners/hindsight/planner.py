@@ -29,12 +29,12 @@ from tensorplan.core import Certificate, Node, State
 from tensorplan.core.errors import BadInput, BudgetSpent, Refused
 from tensorplan.core.specs import number, whole
 from tensorplan.hindsight.blame import Blame
-from tensorplan.hindsight.bracket import Bounds, Bracket
-from tensorplan.hindsight.fitting import FIT_SHARE, Fitting
-from tensorplan.hindsight.greedy import LOOKAHEAD, Greedy
-from tensorplan.hindsight.model import Fit
+from tensorplan.hindsight.bracket import BracketTest, PolicyBounds
+from tensorplan.hindsight.fitting.greedy import LOOKAHEAD, Greedy
+from tensorplan.hindsight.fitting.model import FittedValues
+from tensorplan.hindsight.fitting.rounds import FIT_SHARE, Fitting
 from tensorplan.hindsight.pilot import LOWER_SHARE, Pilot
-from tensorplan.hindsight.scenario import Player, Rules
+from tensorplan.hindsight.scenario import Rules, ScenarioPlayer
 from tensorplan.hindsight.subject import Players, Subject
 from tensorplan.hindsight.values import Values
 from tensorplan.planners.anytime import Planning
@@ -65,7 +65,7 @@ class Hindsight:
     delta: float | None = None
     confidence: float = 0.95
     budget: int | None = None
-    callback: Callable[[Bounds, int], object] | None = field(default=None, compare=False, repr=False)
+    callback: Callable[[PolicyBounds, int], object] | None = field(default=None, compare=False, repr=False)
     about: ClassVar[str] = "fitted values and bounds in hindsight: a certificate that assumes nothing, for any features"
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class HindsightPolicy:
     """The greedy policy with the best lower bound."""
 
     def __init__(
-        self, batches: BatchAccess, player: Player, certificate: Certificate, rng: np.random.Generator
+        self, batches: BatchAccess, player: ScenarioPlayer, certificate: Certificate, rng: np.random.Generator
     ) -> None:
         self.batches, self.player, self.certificate = batches, player, certificate
         self._rng = rng
@@ -115,9 +115,9 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         self.rules = Rules.of(self.batches.problem)
         self.root = self.batches.at(access.root)
         self.fitting = Fitting(self.batches, lambda index: self.root, self.rules)
-        self.best = Fit(self.batches.problem)
+        self.best = FittedValues(self.batches.problem)
         """The values whose greedy policy has the best lower bound."""
-        self.bounds = Bounds(low, high, high - low)
+        self.bounds = PolicyBounds(low, high, high - low)
         self.blame = Blame()
         self.tested = False
         """Whether the last round has come to scenarios that bound v*."""
@@ -177,7 +177,7 @@ class HindsightPlanning(Planning[HindsightPolicy]):
             self.batches, Values(self.batches, fit.value), self._players(fit), lambda purpose, index: self.root
         )
         pilot = Pilot(subject, self.rules, alpha, int(self.batches.meter.remaining))
-        bracket = Bracket(*pilot.choose(), alpha)
+        bracket = BracketTest(*pilot.choose(), alpha)
         self.tested = bracket.plan.scenarios > 0
         for bounds in bracket.grow():
             self._improve(bounds, fit, bracket)
@@ -188,20 +188,20 @@ class HindsightPlanning(Planning[HindsightPolicy]):
                 return "stopped"
         return ""
 
-    def _players(self, fit: Fit) -> Players:
-        def player(purpose: Purpose, index: int, start: State) -> Player:
+    def _players(self, fit: FittedValues) -> Players:
+        def player(purpose: Purpose, index: int, start: State) -> ScenarioPlayer:
             return Greedy(fit, self.batches, episode(purpose, index))
 
         return player
 
-    def _improve(self, bounds: Bounds, fit: Fit, bracket: Bracket) -> None:
+    def _improve(self, bounds: PolicyBounds, fit: FittedValues, bracket: BracketTest) -> None:
         """Keep the best bounds of all rounds, and the policy with the best lower one."""
         lower, upper, _ = self.bounds
         if bounds.lower > lower:
             lower, self.best = bounds.lower, fit
         if bounds.upper < upper:
             upper, self.blame = bounds.upper, bracket.blame
-        self.bounds = Bounds(lower, max(upper, lower), max(upper - lower, 0.0))
+        self.bounds = PolicyBounds(lower, max(upper, lower), max(upper - lower, 0.0))
 
     def _bracket(self, status: str) -> Certificate:
         return Certificate(

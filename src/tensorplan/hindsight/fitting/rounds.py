@@ -10,8 +10,8 @@ from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import State
 from tensorplan.core.errors import BudgetSpent
 from tensorplan.hindsight.columns import Fresh
-from tensorplan.hindsight.greedy import Greedy
-from tensorplan.hindsight.model import Fit, Model
+from tensorplan.hindsight.fitting.greedy import Greedy
+from tensorplan.hindsight.fitting.model import FittedValues, Model
 from tensorplan.hindsight.scenario import Rules, play
 from tensorplan.hindsight.values import Values
 
@@ -39,7 +39,7 @@ class Fitting:
 
     def __init__(self, access: BatchAccess, start: Callable[[int], State], rules: Rules) -> None:
         self.access, self.start, self.rules = access, start, rules
-        self.fit = Fit(access.problem)
+        self.fit = FittedValues(access.problem)
         """The values fitted last."""
         self._scenarios = self._batches = 0
         self._begin()

@@ -9,14 +9,14 @@ from scipy.optimize import linprog
 import tensorplan as tp
 from tensorplan.access.batches import BatchAccess
 from tensorplan.access.meter import Meter
-from tensorplan.hindsight.pathwise import Cut, Tree, minimise, pathwise_theta
+from tensorplan.hindsight.fitting.pathwise import Cut, PathTree, minimise, pathwise_theta
 from tensorplan.hindsight.scenario import Rules
 
 
 def trees(problem, count, samples=4, seed=0):
     access = BatchAccess(problem, Meter(), seed)
     start = problem.mdp.start(np.random.default_rng(0))
-    return [Tree(access, start, Rules.of(problem), i, samples) for i in range(count)]
+    return [PathTree(access, start, Rules.of(problem), i, samples) for i in range(count)]
 
 
 def all_paths(tree):

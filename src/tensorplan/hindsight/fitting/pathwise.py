@@ -66,7 +66,7 @@ class Cut(NamedTuple):
     slope: Array
 
 
-class Tree:
+class PathTree:
     """All paths of one scenario."""
 
     def __init__(self, access: BatchAccess, start: State, rules: Rules, scenario: int, samples: int) -> None:
@@ -140,17 +140,17 @@ def pathwise_theta(access: BatchAccess, start: Callable[[int], State], rules: Ru
     """The θ with the smallest mean bound over training scenarios, with about so many queries."""
     if access.problem.phi_v is None:
         raise BadInput(f"problem {access.problem.name!r} has no phi_v, which pathwise optimisation fits")
-    trees, end = list[Tree](), access.meter.spent + budget
+    trees, end = list[PathTree](), access.meter.spent + budget
     while len(trees) < SCENARIOS and (not trees or access.meter.spent < end):
         try:
-            trees.append(Tree(access, start(len(trees)), rules, len(trees), SAMPLES))
+            trees.append(PathTree(access, start(len(trees)), rules, len(trees), SAMPLES))
         except BudgetSpent:
             break
     low, high = access.problem.return_range()
     return minimise(trees, access.problem.dimension, access.problem.bound, CONVERGED * (high - low))
 
 
-def minimise(trees: list[Tree], dimension: int, bound: float, tolerance: float) -> Array:
+def minimise(trees: list[PathTree], dimension: int, bound: float, tolerance: float) -> Array:
     """min over ‖θ‖_∞ <= bound of the mean over the trees of their best path, by cutting planes."""
     centre, radius, ranged = np.zeros(dimension), bound / 2, _ranged(trees, dimension)
     cuts = [[tree.best(centre)] for tree in trees]
@@ -175,7 +175,7 @@ def _mean(cuts: list[list[Cut]], theta: Array, which: int) -> float:
     return float(np.mean([own[which].constant + own[which].slope @ theta for own in cuts])) if cuts else 0.0
 
 
-def _ranged(trees: list[Tree], dimension: int) -> tuple[Array, Array]:
+def _ranged(trees: list[PathTree], dimension: int) -> tuple[Array, Array]:
     """The ranges of values at distinct states as rows, G θ <= g; at some of them if there are many."""
     rows = [
         np.column_stack([sign * part.features, np.full(len(part.features), sign * end)])

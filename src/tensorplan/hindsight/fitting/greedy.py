@@ -8,7 +8,7 @@ from tensorplan.access.batches import BatchAccess
 from tensorplan.access.noise import Purpose
 from tensorplan.core import State
 from tensorplan.hindsight.columns import Fresh
-from tensorplan.hindsight.model import Fit
+from tensorplan.hindsight.fitting.model import FittedValues
 from tensorplan.hindsight.values import Values
 
 LOOKAHEAD = 32
@@ -18,7 +18,7 @@ LOOKAHEAD = 32
 class Greedy:
     """Plays the action with the largest mean of R + γ V(S'): as fitted, or from new samples."""
 
-    def __init__(self, fit: Fit, access: BatchAccess, episode: int) -> None:
+    def __init__(self, fit: FittedValues, access: BatchAccess, episode: int) -> None:
         self.fit, self.access, self.episode = fit, access, episode
         self._values = Values(access, fit.value)
         self._steps = 0

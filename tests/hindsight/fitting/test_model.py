@@ -8,8 +8,8 @@ from tensorplan.access import batches
 from tensorplan.access.batches import BatchAccess
 from tensorplan.access.meter import Meter
 from tensorplan.access.noise import Purpose
-from tensorplan.hindsight.fitting import Fitting
-from tensorplan.hindsight.model import Model
+from tensorplan.hindsight.fitting.model import Model
+from tensorplan.hindsight.fitting.rounds import Fitting
 from tensorplan.hindsight.scenario import Rules
 
 

@@ -30,7 +30,7 @@ SWEEPS, CONVERGED = 2_000, 1e-9
 """Most sweeps of value iteration without a horizon, and the change, relative to the range of returns, that ends it."""
 
 
-class Fit:
+class FittedValues:
     """Values and greedy actions at sampled states, and θ for all others, by stage."""
 
     def __init__(self, problem: Problem) -> None:
@@ -40,9 +40,9 @@ class Fit:
         self.actions: dict[int, dict[State, int]] = {}
         self.theta: dict[int, Array] = {}
 
-    def on(self, problem: Problem) -> Fit:
+    def on(self, problem: Problem) -> FittedValues:
         """The same values on another copy of the problem."""
-        other = Fit(problem)
+        other = FittedValues(problem)
         other.values, other.actions, other.theta = self.values, self.actions, self.theta
         return other
 
@@ -117,16 +117,16 @@ class Model:
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self) -> Fit:
+    def fit(self) -> FittedValues:
         """The values that follow from all samples so far."""
-        fit = Fit(self.problem)
+        fit = FittedValues(self.problem)
         if self.problem.horizon is None:
             self._iterate(fit)
         else:
             self._backwards(fit, self.problem.horizon)
         return fit
 
-    def _backwards(self, fit: Fit, horizon: int) -> None:
+    def _backwards(self, fit: FittedValues, horizon: int) -> None:
         """From the last stage to the first one."""
         occurring = self._occurring(horizon)
         values = Values(self.access, fit.value)
@@ -164,7 +164,7 @@ class Model:
         q: Array = sums[rows] / self.samples[rows, None]
         return q
 
-    def _keep(self, fit: Fit, stage: int, ids: Ids, q: Array) -> None:
+    def _keep(self, fit: FittedValues, stage: int, ids: Ids, q: Array) -> None:
         """The values and greedy actions of a stage, and the fit on its features."""
         low, high = self.problem.return_range(stage)
         values = np.clip(q.max(axis=1), low, high)
@@ -176,7 +176,7 @@ class Model:
         features = self._features(fit, ids, stage)
         fit.theta[stage] = near + _regression(features) @ (values - (features * near).sum(axis=1))
 
-    def _iterate(self, fit: Fit) -> None:
+    def _iterate(self, fit: FittedValues) -> None:
         """Without a horizon: sweeps over all sampled states, until values change no more."""
         low, high = self.problem.return_range()
         ids = np.array(list(self.rows), dtype=np.int64)
@@ -197,7 +197,7 @@ class Model:
                 break
         self._keep(fit, 0, ids, q)
 
-    def _features(self, fit: Fit, ids: Ids, stage: int) -> Array:
+    def _features(self, fit: FittedValues, ids: Ids, stage: int) -> Array:
         """φ of numbered states, (n, d)."""
         rows = [fit.features(self.access.state(number), stage) for number in ids.tolist()]
         return np.array(rows) if rows else np.zeros((0, len(fit.features(self.access.state(0), stage))))

@@ -1,0 +1,1 @@
+"""Value functions fitted for bounds in hindsight: at sampled states, on features, or for the smallest bound."""
