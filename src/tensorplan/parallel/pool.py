@@ -159,9 +159,18 @@ class LocalPool(Pool):
 
 def _serve(pipe: Any, make: Callable[[], Server]) -> None:
     """Reply to the requests from the pipe until it is closed."""
-    server = make()
+    server = _made(make)
     while True:
         pipe.send(server(pipe.recv()))
+
+
+def _made(make: Callable[[], Server]) -> Server:
+    """The server; if it cannot be made here, one that replies with the reason."""
+    try:
+        return make()
+    except Exception as error:
+        reason = BadInput(f"another process cannot make what it was sent: this {raised(error)}")
+        return lambda request: reason
 
 
 class RayPool(Pool):
@@ -202,7 +211,7 @@ class _Actor:
     """A server in an actor."""
 
     def __init__(self, make: Callable[[], Server]) -> None:
-        self.server = make()
+        self.server = _made(make)
 
     def reply(self, request: Any) -> Any:
         """The reply to a request."""
