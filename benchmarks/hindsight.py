@@ -79,8 +79,8 @@ TABLE = (1, 5, 20, 50)
 
 CASES = (
     *(stock("poly2@stage", millions, {5: "12%", 50: "5%"}.get(millions, "")) for millions in TABLE),
-    stock("tiles4", 5, "12%"),
-    stock("tiles4", 50, "5%"),
+    stock("tiles4x2", 5, "12%"),
+    stock("tiles4x2", 50, "5%"),
     Case(
         "queue-admission/20 poly2",
         named("queue-admission/20:features=poly2"),
@@ -91,10 +91,10 @@ CASES = (
     ),
     Case("american-put/6 payoff", named("american-put/6:features=payoff"), 1_000_000, "8%"),
     Case("layered-stochastic/2x3", named("layered-stochastic/2x3"), 2_000_000, "upper 3.60"),
-    Case("FrozenLake 4x4, H = 20", lake("4x4", horizon=20), 5_000_000, "width 0.1"),
-    Case("FrozenLake 4x4, 0.95", lake("4x4", horizon=None, discount=0.95), 5_000_000, "width 0.1"),
-    Case("FrozenLake 8x8, H = 20", lake("8x8", horizon=20), 5_000_000, "width 0.1"),
-    Case("FrozenLake 8x8, 0.95", lake("8x8", horizon=None, discount=0.95), 5_000_000, "width 0.1"),
+    Case("FrozenLake 4x4, H = 20", lake("4x4", horizon=20), 20_000_000, "width 0.1"),
+    Case("FrozenLake 4x4, 0.95", lake("4x4", horizon=None, discount=0.95), 20_000_000, "width 0.1"),
+    Case("FrozenLake 8x8, H = 20", lake("8x8", horizon=20), 20_000_000, "width 0.1"),
+    Case("FrozenLake 8x8, 0.95", lake("8x8", horizon=None, discount=0.95), 20_000_000, "width 0.1"),
 )
 
 
@@ -114,7 +114,8 @@ def measure(case: Case) -> None:
     problem = case.make()
     best = exact_solution(problem).value(problem.mdp.start(np.random.default_rng(0)), 0)
     lower, upper, queries, seconds = planned(problem, case.budget)
-    print(f"{case.name:<26}{line('Hindsight', best, lower, upper, queries, seconds)}  wanted {case.wanted}", flush=True)
+    wanted = f"  wanted: {case.wanted}" if case.wanted else ""
+    print(f"{case.name:<26}{line('Hindsight', best, lower, upper, queries, seconds)}{wanted}", flush=True)
     audit = tp.audit(problem, case.policy(problem), budget=case.budget)
     text = line(f"audit ({case.policy_name})", best, audit.lower, audit.upper, audit.queries, audit.seconds)
     print(f"{'':<26}{text}  loses at most {audit.gap:.4f}; {audit.design}, {audit.scenarios:,} scenarios", flush=True)
