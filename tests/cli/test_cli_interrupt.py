@@ -52,6 +52,17 @@ def test_ctrl_c_leaves_a_bracket():
     assert episode["stopped"] == "end"
 
 
+def test_ctrl_c_leaves_the_bracket_of_an_audit():
+    arguments = ["audit", "american-put/6", "--planner", "random", "--budget", "100000", "--json"]
+    done = signalled(*arguments, module="hindsight.bracket", owner="Bracket", name="bounds", number=1)
+    assert done.returncode == 1
+    assert "interrupted" in done.stderr
+    assert "Traceback" not in done.stderr
+    result = json.loads(done.stdout)
+    assert result["status"] == "interrupted"
+    assert 0 <= result["lower"] <= 4.4825 <= result["upper"] <= 15.9925
+
+
 def cut_short(played):
     """The run as Ctrl-C would have left it: while it planned, for those that give certificates."""
     *before, last = played.episodes

@@ -13,6 +13,7 @@ OUTPUTS = [
     (["hardness", "--p", "no such size", "--plot"], "x.png"),
     (["table1", "--rows", "no such row", "--plot"], "x.png"),
     (["trace", "no-such-problem", "--out"], "x.html"),
+    (["audit", "no-such-problem", "--planner", "uct", "--out"], "x.html"),
     (["sweep", "no-such-file.yaml", "--out", "folder", "--export"], "x.csv"),
     (["report", "no-such-folder", "--out"], "x.html"),
 ]

@@ -51,6 +51,16 @@ def test_all_errors_have_one_root():
     assert issubclass(tp.ProgramError, tp.TensorplanError)
 
 
+@pytest.mark.parametrize("said", ["no parameter agrees", "long " * 200])
+def test_every_refutation_ends_with_an_offer_whatever_its_length(said):
+    error = tp.NotRealizable(said, [], None, None, None)
+    assert str(error) == error.sentence + errors.OFFER
+    assert "tp.Hindsight (--planner hindsight) plans with any features" in errors.OFFER
+    assert len(error.sentence) <= 300
+    again = tp.NotRealizable(f"{error.sentence} (once more)", [], None, None, None)
+    assert str(again).count("tp.Hindsight") == 1
+
+
 def test_quoting():
     assert shown("a" * 1000).startswith("'aaa")
     assert len(shown("a" * 1000)) == errors.QUOTED

@@ -50,7 +50,17 @@ def test_several_certificates_are_told_by_the_widest():
 
 
 def test_what_is_certain_has_no_confidence():
-    assert confidences(0.0, 0.0) == ""
+    assert confidences(0.0, 0.0, "v* is linear") == ""
+
+
+def test_a_certificate_that_assumes_nothing_says_so_once_and_names_the_states_to_blame():
+    free = tp.Certificate(2.0, 1.0, "limit", 0.05, 0.01, notes=("most of it comes from 3, stage 2",))
+    assert certificate_lines([free]) == [
+        "limit: v*(s0) is in [1, 2], at confidence 0.95, whatever the features",
+        "gap 1; the lower bound holds at confidence 0.99, the upper one at 0.96; more queries would not narrow the "
+        "bracket",
+        "most of it comes from 3, stage 2",
+    ]
 
 
 def test_data_has_all_of_a_certificate_but_its_proof():

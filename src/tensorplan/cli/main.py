@@ -20,6 +20,7 @@ from tensorplan.cli.experiments.report import report
 from tensorplan.cli.experiments.sweep import sweep
 from tensorplan.cli.experiments.table1 import table1
 from tensorplan.cli.experiments.verify import verify
+from tensorplan.cli.planning.audit import audit
 from tensorplan.cli.planning.check import check
 from tensorplan.cli.planning.compare import compare
 from tensorplan.cli.planning.diagnose import diagnose
@@ -47,7 +48,7 @@ def app() -> None:
     """
 
 
-for planning in (list_command, plan, check, compare, trace, diagnose):
+for planning in (list_command, plan, check, audit, compare, trace, diagnose):
     app.add_command(planning)
 for experiment in (constants, verify, hardness, table1, sweep, report):
     app.add_command(experiment)

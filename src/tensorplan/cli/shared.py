@@ -11,6 +11,7 @@ import click
 from tensorplan.cli.terminal import DONE, FAILED, complain, console, interrupted
 
 if TYPE_CHECKING:
+    from tensorplan.hindsight.bracket import Bounds
     from tensorplan.planners.tensorplan.trace import Iteration
     from tensorplan.sweeps.sweep import Progress
 
@@ -28,15 +29,24 @@ def configured(config: Any, delta: float | None, trace: bool, show: Callable[[st
             raise click.UsageError(f"{config!r} keeps no trace")
         changes["trace"] = True
     if "callback" in knows:
-
-        def tell(iteration: Iteration) -> None:
-            show(
-                f"iteration {iteration.number}, upper {iteration.upper:.5g}, lower {iteration.lower:.5g}, "
-                f"gap {iteration.gap:.3g}, {iteration.queries:,} queries"
-            )
-
-        changes["callback"] = tell
+        changes["callback"] = _watcher(config, show)
     return dataclasses.replace(config, **changes) if changes else config
+
+
+def _watcher(config: Any, show: Callable[[str], None]) -> Callable[..., None]:
+    """A callback of the planner that shows its bracket."""
+    from tensorplan.planners.hindsight.planner import Hindsight
+
+    def bracket(lower: float, upper: float, queries: int) -> str:
+        return f"upper {upper:.5g}, lower {lower:.5g}, gap {upper - lower:.3g}, {queries:,} queries"
+
+    def tell(iteration: Iteration) -> None:
+        show(f"iteration {iteration.number}, {bracket(iteration.lower, iteration.upper, iteration.queries)}")
+
+    def tell_bounds(bounds: Bounds, queries: int) -> None:
+        show(bracket(bounds.lower, bounds.upper, queries))
+
+    return tell_bounds if isinstance(config, Hindsight) else tell
 
 
 def teller(show: Callable[..., None]) -> Callable[[Progress], None]:

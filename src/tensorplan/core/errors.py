@@ -8,6 +8,9 @@ from typing import Any
 LONGEST = 300
 """Most characters of a message: it stays one sentence, whatever a simulator contributes to it."""
 
+OFFER = "; tp.Hindsight (--planner hindsight) plans with any features if returns have a finite range"
+"""The end of every refutation of realizability: what to do without features that realize v*."""
+
 QUOTED = 80
 """Most characters of a quoted object or of another library's error message."""
 
@@ -22,8 +25,8 @@ class TensorplanError(Exception):
     run: Any = None
     certificate: Any = None
 
-    def __init__(self, sentence: str = "") -> None:
-        super().__init__(shortened(sentence, LONGEST))
+    def __init__(self, sentence: str = "", offer: str = "") -> None:
+        super().__init__(shortened(sentence, LONGEST) + offer)
 
 
 class BadInput(TensorplanError, ValueError):
@@ -47,7 +50,9 @@ class NotRealizable(TensorplanError):
     def __init__(
         self, sentence: str, places: Sequence[tuple[int, Any]], eta: float | None, bound: float | None, policy: Any
     ) -> None:
-        super().__init__(sentence)
+        super().__init__(sentence, OFFER)
+        self.sentence = shortened(sentence, LONGEST)
+        """The message without its offer of another planner."""
         self.places = tuple(places)
         """(stage, state) of states whose measurements contradict each other."""
         self.eta = eta

@@ -23,9 +23,9 @@ class Certificate:
     status: str
     """``"certified"``: the gap is as small as requested, and an attempt to refute the bracket failed.  Otherwise what
     ended planning: ``"budget"`` (spent before the gap was closed or the attempt was complete), ``"interrupted"``,
-    ``"stopped"`` (by a callback), ``"limit"`` (of double precision), ``"eta"`` (the rest of the gap is explained by the
-    misspecification eta), ``"doubtful"`` (the gap is closed, but see ``warnings``), ``"refuted"``, or ``"failed"`` (by
-    an error)."""
+    ``"stopped"`` (by a callback), ``"limit"`` (more queries would not narrow the bracket: double precision or the
+    features allow no more), ``"eta"`` (the rest of the gap is explained by the misspecification eta), ``"doubtful"``
+    (the gap is closed, but see ``warnings``), ``"refuted"``, or ``"failed"`` (by an error)."""
     failure: float = 0.0
     """An upper bound on the probability that the bracket is wrong; in a session, that any of its brackets is."""
     lower_failure: float = 0.0
@@ -40,12 +40,12 @@ class Certificate:
     """The part of the gap that the allowed misspecification eta explains."""
     warnings: tuple[str, ...] = ()
     """Reasons to doubt the assumption behind the upper bound."""
-    notes: tuple[str, ...] = ()
-    """What else planning found out, such as where a gap that is left comes from."""
     discount: float = 1.0
     """The discount γ of the returns that are bracketed."""
     proof: Any = field(default=None, repr=False, compare=False)
     """The proof that ``tensorplan check`` verifies, or None."""
+    notes: tuple[str, ...] = ()
+    """What else planning found out, such as where a gap that is left comes from."""
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:

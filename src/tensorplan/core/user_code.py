@@ -16,7 +16,7 @@ from pathlib import Path
 from re import compile as pattern
 from traceback import extract_tb
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from tensorplan.core.errors import BadInput, TensorplanError, raised, shown
 from tensorplan.core.specs import parameters, parse, suggestion
@@ -42,12 +42,18 @@ def is_user_code(name: str) -> bool:
     return CODE.fullmatch(name) is not None
 
 
-def load(name: str) -> Callable[..., Any]:
-    """What a name stands for; what it raises when called is one sentence."""
+def find(name: str) -> Callable[..., Any]:
+    """What a name stands for, a function or a class, as it is."""
     where, _, what = name.rpartition(":")
     found = _attribute(_file(where) if where.endswith(".py") else _module(where), where, what)
     if not callable(found):
         raise BadInput(f"{name!r} is not a function or a class: it is {shown(found)}")
+    return cast("Callable[..., Any]", found)
+
+
+def load(name: str) -> Callable[..., Any]:
+    """What a name stands for; what it raises when called is one sentence."""
+    found = find(name)
     try:
         inspect.signature(found)
     except ValueError:

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any
 
 from tensorplan.access.batches import BatchAccess
@@ -16,7 +17,9 @@ from tensorplan.access.meter import Meter
 from tensorplan.access.noise import Purpose
 from tensorplan.core import Problem, State
 from tensorplan.core.errors import BadInput, BudgetSpent, shown
+from tensorplan.core.jsonable import plain
 from tensorplan.core.specs import number, one_of, whole
+from tensorplan.evaluation.agents import is_network, only_output
 from tensorplan.evaluation.players import players
 from tensorplan.hindsight.blame import Share
 from tensorplan.hindsight.bracket import Bounds, Bracket
@@ -59,6 +62,8 @@ class Audit:
     status: str
     """What ended the audit: ``"width"`` (as narrow as asked for), ``"budget"`` or ``"interrupted"``."""
     discount: float = 1.0
+    return_range: tuple[float, float] = (-math.inf, math.inf)
+    """The declared range of returns, which the bracket starts from."""
     scenarios: int = 0
     episodes: int = 0
     mean_return: float = math.nan
@@ -91,6 +96,34 @@ class Audit:
             f"loses at most {self.gap:.4g}{share}, at confidence {self.confidence:g}; this rests on {RESTS_ON}"
         )
 
+    @property
+    def advice(self) -> str:
+        """Why there is no bracket but the range of returns, and what would help; empty if there is one."""
+        if self.scenarios:
+            return ""
+        after = "Ctrl-C came" if self.status == "interrupted" else "the budget was spent"
+        more = "" if self.status == "interrupted" else ": give a larger one, a value function, or a cheaper policy"
+        return f"{after} before the first look, so this is the range of returns{more}"
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        data: dict[str, Any] = plain(self)
+        data["stages"] = [{"stage": stage, **share._asdict()} for stage, share in self.stages.items()]
+        data["states"] = [{"state": state, **share._asdict()} for state, share in self.states]
+        told = {"loss": self.loss, "assumes": self.assumes, "rests_on": RESTS_ON, "sentence": self.sentence}
+        return {**data, **plain(told)}
+
+    def _repr_html_(self) -> str:
+        """A small table with the sentence, for notebooks."""
+        cells = {"lower": self.lower, "mean return": self.mean_return, "upper": self.upper, "gap": self.gap}
+        heads = "".join(f"<th>{name}</th>" for name in cells)
+        numbers = "".join(f"<td>{value:.6g}</td>" for value in cells.values())
+        title = escape(f"{self.problem}, {self.policy}")
+        return (
+            f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody><tr>{numbers}</tr></tbody></table>"
+            f"<p>{escape(self.sentence)}</p>"
+        )
+
 
 def audit(
     problem: Problem | str,
@@ -107,9 +140,10 @@ def audit(
 ) -> Audit:
     """A bracket on the value of a policy and on v*, for any policy and any value function.
 
-    ``policy`` is a planner, its spec, a callable (state, stage) -> action, or an object with ``predict``.  ``value`` is
-    a guess of v*: a callable (state, stage) -> float, θ for the features of the problem, or ``"pathwise"`` for the θ
-    with the smallest bound; the better it is, the narrower the bracket.  Without one, values are fitted first.
+    ``policy`` is a planner, its spec, a callable (state, stage) -> action, an agent with ``predict(observation)``, or a
+    network with one output for each action.  ``value`` is a guess of v*: a callable (state, stage) -> float, a network
+    with one output, θ for the features of the problem, or ``"pathwise"`` for the θ with the smallest bound; the better
+    it is, the narrower the bracket.  Without one, values are fitted first.
     ``budget`` bounds the queries, those of the policy included; by default there are a million.  The audit ends early
     if upper - lower is at most ``width``, or by Ctrl-C, with the bracket reached by then.  ``workers`` processes, or
     those of a Ray cluster with ``engine="ray"``, give the same bracket sooner.  ``progress(bounds, queries)`` is called
@@ -141,6 +175,8 @@ class Recipe:
         """V, or zero where it is still to be fitted."""
         if self.value is None or isinstance(self.value, str):
             return lambda state, stage: 0.0
+        if is_network(self.value):
+            return only_output(problem, self.value)
         return value_function(problem, self.value.on(problem).value if isinstance(self.value, Fit) else self.value)
 
 
@@ -219,12 +255,13 @@ class Auditor:
         bounds = Bounds(low, high, high - low) if bracket is None else bracket.bounds()
         audit = Audit(
             self.problem.name,
-            shown(self.recipe.policy),
+            _name(self.recipe.policy),
             *bounds,
             confidence=1 - self.alpha,
             queries=self.meter.spent,
             status=status,
             discount=self.problem.discount,
+            return_range=(low, high),
             seconds=time.perf_counter() - self.began,
         )
         if bracket is None:
@@ -240,3 +277,11 @@ class Auditor:
             stages=blame.stages() if blame.scenarios else {},
             states=tuple(blame.states()) if blame.scenarios else (),
         )
+
+
+def _name(policy: Any) -> str:
+    """What a policy is called: a spec, the name of a function, what it shows of itself, or the name of its class."""
+    if isinstance(policy, str):
+        return policy
+    text = getattr(policy, "__name__", None) or shown(policy)
+    return type(policy).__name__ if " object at 0x" in text else text

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tensorplan.access.batches import BatchAccess
 from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import Planner, Problem, State
 from tensorplan.core.errors import BadInput, BudgetSpent, ProblemError, TensorplanError, raised, shown
+from tensorplan.evaluation.agents import best_output, is_network, predicted
 from tensorplan.hindsight.scenario import Player
 from tensorplan.hindsight.subject import Players
 from tensorplan.loop import Driver, Streams
@@ -20,14 +19,19 @@ from tensorplan.problems.simulate import whole_action
 
 
 def players(access: BatchAccess, policy: Any) -> Players:
-    """Players of a policy: a planner, its spec, a callable (state, stage) -> action, or an object with ``predict``."""
+    """Players of a policy: a planner, its spec, a callable (state, stage) -> action, or a trained agent.
+
+    An agent has a method ``predict(observation)``, or is a network with one output for each action.
+    """
     if isinstance(policy, type):
         raise _no_policy(policy)
     if isinstance(policy, str) or callable(getattr(policy, "begin", None)):
         return _Planned(access, as_planner(policy))
     problem = access.problem
     if callable(getattr(policy, "predict", None)):
-        return _Stateless(problem, _predicted(problem, policy))
+        return _Stateless(problem, predicted(problem, policy))
+    if is_network(policy):
+        return _Stateless(problem, best_output(problem, policy))
     if callable(policy):
         return _Stateless(problem, policy)
     raise _no_policy(policy)
@@ -61,19 +65,6 @@ class _Stateless:
 
     def arrive(self, action: int, reward: float, state: State) -> None:
         """A function of the state needs to know nothing else."""
-
-
-def _predicted(problem: Problem, agent: Any) -> Callable[[State, int], Any]:
-    """``agent.predict(observation)``, with the observation of a state where the MDP has them (``observation``)."""
-    observation = getattr(problem.mdp, "observation", lambda state: state)
-
-    def action(state: State, stage: int) -> Any:
-        predicted = agent.predict(observation(state))
-        if isinstance(predicted, tuple):  # (action, recurrent state), as in Stable-Baselines3
-            predicted = predicted[0]
-        return predicted.item() if isinstance(predicted, np.ndarray) and predicted.size == 1 else predicted
-
-    return action
 
 
 class _Planned:

@@ -21,8 +21,8 @@ FIT_SHARE = 0.1
 ROUNDS = 3
 """Rounds of exploring, sampling and fitting: with better values scenarios lead to states that matter more."""
 
-EXPLORED, EXPLORING = 4, 0.3
-"""Scenarios of a round, and their largest share of its queries."""
+EXPLORED, EXPLORING = 32, 0.2
+"""Most scenarios of a round, and the share of its queries after which no other one begins."""
 
 EXPLORING_SAMPLES = 2
 """Samples per temporal difference while exploring, where only the order of paths matters."""
@@ -90,6 +90,8 @@ class Fitting:
     def _sample(self, budget: int) -> None:
         """Samples at the states of the largest weight."""
         actions = self.access.problem.actions
+        for number, share in self.model.successors().items():
+            self._weights[number] += SEEN * share
         each = min(max(budget // (actions * max(len(self._weights), 1)), FEWEST), MOST)
         ranked = sorted(self._weights, key=lambda number: -self._weights[number])
         self._batches += 1

@@ -5,11 +5,13 @@ it is too high; where states recur, at all of them.  Backwards over the stages,
 
     q(s, a) = mean of R + γ V(S'),    V(s) = max_a q(s, a)
 
-at these states.  Elsewhere V is the least-squares fit on the features, one θ for each stage.
+at these states.  Elsewhere V is the least-squares fit on the features, one θ for each stage; what the states of a stage
+leave open is that of the next one.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -103,6 +105,16 @@ class Model:
         """These states occur at that stage."""
         self._reached.setdefault(stage, set()).update(ids)
 
+    def successors(self) -> dict[int, float]:
+        """The states that were reached from sampled ones and not sampled, with the mean number of times per action."""
+        found: dict[int, float] = defaultdict(float)
+        for block in self._blocks:
+            numbers, counts = np.unique(block.following, return_counts=True)
+            for number, count in zip(numbers.tolist(), (counts / block.following[0].size).tolist(), strict=True):
+                if number != ENDED and number not in self.rows:
+                    found[number] += count
+        return found
+
     # ------------------------------------------------------------------ fitting
 
     def fit(self) -> Fit:
@@ -160,7 +172,9 @@ class Model:
         if all(map(hashable, states)):
             fit.values[stage] = dict(zip(states, values.tolist(), strict=True))
             fit.actions[stage] = dict(zip(states, q.argmax(axis=1).tolist(), strict=True))
-        fit.theta[stage] = _regression(self._features(fit, ids, stage)) @ values
+        near = fit.theta.get(stage + 1, np.zeros(1))
+        features = self._features(fit, ids, stage)
+        fit.theta[stage] = near + _regression(features) @ (values - (features * near).sum(axis=1))
 
     def _iterate(self, fit: Fit) -> None:
         """Without a horizon: sweeps over all sampled states, until values change no more."""

@@ -21,8 +21,9 @@ from tensorplan.hindsight.scenario import Rules, Scenario
 from tensorplan.hindsight.subject import Design, Subject
 from tensorplan.hindsight.values import Band, Values
 
-SAMPLES = (4, 16, 64, 256)
-"""Samples per temporal difference that are tried."""
+SAMPLES = (3, 12, 48, 192)
+"""Samples per temporal difference that are tried.  Stratified ones are exact where all probabilities are multiples of
+their inverse, so these have many divisors."""
 
 
 class Effort(NamedTuple):

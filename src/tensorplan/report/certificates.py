@@ -16,7 +16,7 @@ MEANINGS = {
     "budget": "the queries ran out",
     "interrupted": "Ctrl-C ended the planning",
     "stopped": "a callback ended the planning",
-    "limit": "double precision allows no more",
+    "limit": "more queries would not narrow the bracket",
     "eta": "the misspecification eta explains the rest of the gap",
     "doubtful": "the gap has closed, but there is reason to think that this proves little",
     "refuted": "the measurements contradict the assumption of the upper bound",
@@ -30,7 +30,7 @@ def certificate_lines(alike: Sequence[Certificate]) -> list[str]:
     widest, several = max(alike, key=lambda c: c.gap), len(alike) > 1
     parts = [
         ("the largest gap is " if several else "gap ") + _gap(widest),
-        confidences(widest.failure, widest.lower_failure),
+        confidences(widest.failure, widest.lower_failure, widest.assumes),
     ]
     if widest.status != "certified":
         parts.append(MEANINGS.get(widest.status, ""))
@@ -40,6 +40,7 @@ def certificate_lines(alike: Sequence[Certificate]) -> list[str]:
         else f"{widest.status}: {widest.sentence}",
         "; ".join(part for part in parts if part),
         *(f"doubt: {reason}" for reason in dict.fromkeys(reason for c in alike for reason in c.warnings)),
+        *dict.fromkeys(note for c in alike for note in c.notes),
     ]
 
 
@@ -49,12 +50,13 @@ def _brackets(certificate: Certificate) -> str:
     return f"each v*(s0) is in its bracket{sure}, {rests}"
 
 
-def confidences(failure: float, lower_failure: float) -> str:
+def confidences(failure: float, lower_failure: float, assumes: str) -> str:
     """The confidences of the two bounds; empty if they are certain."""
     if not failure:
         return ""
+    free = ", whatever the features" if assumes else ""
     return (
-        f"the lower bound holds at confidence {1 - lower_failure:.4g}, whatever the features, "
+        f"the lower bound holds at confidence {1 - lower_failure:.4g}{free}, "
         f"the upper one at {1 - (failure - lower_failure):.4g}"
     )
 

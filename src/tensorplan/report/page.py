@@ -23,7 +23,19 @@ from tensorplan.evaluation.row import Row
 from tensorplan.report import svg
 from tensorplan.report.certificates import MEANINGS
 from tensorplan.report.markup import Markup, join, tag
-from tensorplan.report.pieces import Section, asset, count, duration, interval, number_or_dash, p_value, table, terms
+from tensorplan.report.pieces import (
+    Section,
+    asset,
+    count,
+    document,
+    duration,
+    interval,
+    number_or_dash,
+    p_value,
+    sections,
+    table,
+    terms,
+)
 from tensorplan.report.sweep_plots import Runs, pictures
 from tensorplan.sweeps.standings import Standing, Versus, comparisons
 from tensorplan.sweeps.statistics import grouped
@@ -53,11 +65,11 @@ def write_report(store: Store, path: str | Path) -> Path:
 def report(store: Store, beside: Path) -> str:
     """The page, with links to traces as seen from the folder ``beside``."""
     runs = Runs(store.rows())
-    style, script = asset("assets/report.css"), asset("assets/report.js")
+    script = asset("assets/report.js")
     allowed = b64encode(sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'; img-src data:"
     title = f"tensorplan: {count(len(runs.rows), 'run')} of {count(len(runs.planners), 'planner')}"
-    sections = [
+    parts = [
         _asked(store, runs),
         _planners(runs),
         _certificates(runs),
@@ -66,25 +78,11 @@ def report(store: Store, beside: Path) -> str:
         _failures(runs),
         _runs(store, runs, beside),
     ]
-    there = [section for section in sections if section is not None]
+    there = [part for part in parts if part is not None]
     links = [tag("a", name, href=f"#{anchor}") for anchor, name, _ in there]
-    body = [tag("section", tag("h2", name), content, id=anchor) for anchor, name, content in there]
     toggle = tag("button", "theme: auto", type="button", id="theme", class_="plain")
-    head = [
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-        tag("link", rel="icon", href="data:,"),
-        tag("style", Markup(style)),
-    ]
-    page = [
-        tag("header", tag("h1", "Sweep report"), tag("nav", *links, aria_label="Sections"), toggle),
-        tag("main", *body),
-        tag("script", Markup(script)),
-    ]
-    return f"<!DOCTYPE html>\n{tag('html', tag('head', *head), tag('body', *page), lang='en')}\n"
+    header = tag("header", tag("h1", "Sweep report"), tag("nav", *links, aria_label="Sections"), toggle)
+    return document(title, policy, header, tag("main", sections(there)), tag("script", Markup(script)))
 
 
 # --------------------------------------------------------------------------------------- sections

@@ -20,6 +20,25 @@ def asset(path: str) -> str:
     return files("tensorplan.report").joinpath(path).read_text(encoding="utf-8")
 
 
+def document(title: str, policy: str, *body: object) -> str:
+    """A self-contained page with the style of reports and this Content-Security-Policy."""
+    head = [
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("link", rel="icon", href="data:,"),
+        tag("style", Markup(asset("assets/report.css"))),
+    ]
+    return f"<!DOCTYPE html>\n{tag('html', tag('head', *head), tag('body', *body), lang='en')}\n"
+
+
+def sections(parts: Iterable[Section]) -> Markup:
+    """Sections, each with its heading."""
+    return join(tag("section", tag("h2", name), content, id=anchor) for anchor, name, content in parts)
+
+
 def table(name: str, heads: Sequence[str], lines: Iterable[Sequence[object]], left: Sequence[int] = (0,)) -> Markup:
     """A table whose first column has row headers; columns that are not ``left`` are numbers."""
     kinds = [None if at in left else "n" for at in range(len(heads))]

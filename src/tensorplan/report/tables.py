@@ -19,9 +19,11 @@ if TYPE_CHECKING:  # for the types alone: tables must load fast
     from tensorplan.core import Certificate, Problem, Run
     from tensorplan.core.intervals import Interval
     from tensorplan.diagnosis.diagnosis import Diagnosis
+    from tensorplan.evaluation.audit import Audit
     from tensorplan.evaluation.compare import Comparison
     from tensorplan.evaluation.row import Row
     from tensorplan.game import Cost
+    from tensorplan.hindsight.blame import Share
     from tensorplan.paper.hardness import Hardness
     from tensorplan.paper.table1 import CostCurve, RowResult, Table1
     from tensorplan.paper.verify.families import Verification
@@ -426,3 +428,45 @@ def diagnosis_table(diagnosis: Diagnosis) -> Table:
             table.add_row(f"{part.kind}*" if not row else "", "" if about == before else about, escape(finding))
             before = about
     return table
+
+
+BLAMED = 5
+"""Stages that are listed as sources of a gap."""
+
+
+def audit_table(audit: Audit) -> Table:
+    """The bracket of an audit, in one line."""
+    a, left_out = audit, f", {_several(audit.cut, 'path')} cut" if audit.cut else ""
+    drawn = f"{_several(a.scenarios, 'scenario')}{left_out}, {_several(a.episodes, 'episode')}"
+    note = f"{a.design}; {drawn}\nended by {a.status}"
+    right = ["lower", "upper", "gap", "of optimum", "confidence", "queries", "seconds"]
+    table = _table(escape(f"{a.problem}, {a.policy}"), [], right, note if a.scenarios else None)
+    share = f"{100 * a.loss:.3g}%" if a.loss < 1 else "-"
+    bounds = [f"{x:.5g}" for x in (a.lower, a.upper, a.gap)]
+    table.add_row(*bounds, share, f"{a.confidence:g}", count(a.queries), seconds(a.seconds))
+    return table
+
+
+def blame_table(audit: Audit) -> Table:
+    """Where the gap of an audit comes from: the stages and states with the largest parts in it."""
+    table = _table(
+        "Where the gap comes from",
+        ["where"],
+        ["both", "hindsight", "policy"],
+        "parts of the mean gap\nhindsight: V is too low, or luck\npolicy: bad actions, or V is too high",
+    )
+    stages = sorted(audit.stages.items(), key=lambda item: -item[1].total)[:BLAMED]
+    for stage, share in stages if len(audit.stages) > 1 else ():
+        table.add_row(f"stage {stage}", *_parts(share))
+    table.add_section()
+    for state, share in audit.states:
+        table.add_row(escape(f"state {state}"), *_parts(share))
+    return table
+
+
+def _several(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def _parts(share: Share) -> list[str]:
+    return [number(x, 3) for x in (share.total, share.hindsight, share.policy)]

@@ -33,7 +33,7 @@ from tensorplan.hindsight.bracket import Bounds, Bracket
 from tensorplan.hindsight.fitting import FIT_SHARE, Fitting
 from tensorplan.hindsight.greedy import LOOKAHEAD, Greedy
 from tensorplan.hindsight.model import Fit
-from tensorplan.hindsight.pilot import Pilot
+from tensorplan.hindsight.pilot import LOWER_SHARE, Pilot
 from tensorplan.hindsight.scenario import Player, Rules
 from tensorplan.hindsight.subject import Players, Subject
 from tensorplan.hindsight.values import Values
@@ -209,7 +209,7 @@ class HindsightPlanning(Planning[HindsightPolicy]):
             self.bounds.lower,
             status,
             failure=1 - self.config.confidence,
-            lower_failure=1 - self.config.confidence,
+            lower_failure=LOWER_SHARE * (1 - self.config.confidence),
             discount=self.batches.problem.discount,
             notes=self._notes(status),
         )

@@ -58,7 +58,8 @@ class SessionQ(TensorPlanSession):
         except NotRealizable as refuted:
             bound = None if refuted.bound is None else refuted.bound / LENGTHENED
             raise NotRealizable(
-                f"{refuted} (B of the delayed problem is sqrt(2) times that of problem {access.problem_name!r})",
+                f"{refuted.sentence} (B of the delayed problem is sqrt(2) times that of problem "
+                f"{access.problem_name!r})",
                 refuted.places,
                 refuted.eta,
                 bound,
