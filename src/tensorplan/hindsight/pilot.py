@@ -40,6 +40,9 @@ FIRST, FINAL = Quota(0.01, 4, 256), Quota(0.04, 10, 512)
 LARGEST_PILOT = 0.4
 """The largest share of the budget for the pilot: if one needs more, the rest would not suffice for a test."""
 
+AFFORDABLE = 0.04
+"""The largest share of the budget for the fewest trials of a design: about what a better design saves."""
+
 DEVIATIONS = 5.0
 """Standard deviations above the mean of the pilot at which scenarios stop; more if the pilot is small."""
 
@@ -165,9 +168,9 @@ class Pilot:
         return tried
 
     def _affordable(self, design: Design, example: Scenario) -> bool:
-        """Whether the fewest trials stay within twice their share; their cost follows from the states of another."""
+        """Whether the fewest trials take little of the budget; their cost follows from the states of another."""
         queries = design.queries(example, self.subject.access.problem.actions)
-        return FIRST.fewest * queries <= 2 * FIRST.share * self.budget
+        return FIRST.fewest * queries <= AFFORDABLE * self.budget
 
     def _best(self, tried: dict[Design, list[PilotRun]]) -> Design:
         values = self.subject.values.within(self._band())

@@ -17,7 +17,7 @@ def task():
 def plan(task, budget=40_000, seed=0, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        (episode,) = tp.run(task, tp.Hindsight(**options), seed=seed, budget=budget).episodes
+        (episode,) = tp.run(task, tp.Hindsight(**options), seed=seed, budget=budget, max_steps=20).episodes
     return episode
 
 
