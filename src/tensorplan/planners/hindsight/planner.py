@@ -119,6 +119,7 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         """The values whose greedy policy has the best lower bound."""
         self.bounds = PolicyBounds(low, high, high - low)
         self.blame = Blame()
+        self.began = self.meter.spent
         self.tested = False
         """Whether the last round has come to scenarios that bound v*."""
 
@@ -223,5 +224,8 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         return (f"{lead}a gap of {self.bounds.width:.4g} is left, and most of it comes from {places}",)
 
     def _policy(self, certificate: Certificate) -> HindsightPolicy:
+        if self.config.budget is not None:
+            left = max(self.config.budget - (self.meter.spent - self.began), 0)
+            self.batches.meter = Allowance(self.meter, int(min(left, self.meter.left)))
         player = Greedy(self.best, self.batches, episode(Purpose.POLICY, 0))
         return HindsightPolicy(self.batches, player, certificate, self.rng)
