@@ -8,7 +8,8 @@ import pytest
 from blocks import Page, same
 
 ROOT = Path(__file__).parent.parent
-SLOW = ("cartpole", "frozen_lake_slippery", "queue_admission")  # a quarter of a minute each
+SLOW = ("cartpole", "frozen_lake_slippery", "queue_admission", "trained_agent")  # a quarter of a minute or more
+NEEDS = {"trained_agent": "stable_baselines3"}  # an extra that brings gigabytes, and is not part of `dev`
 EXAMPLES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))
     for path in sorted((ROOT / "examples").glob("*.py"))
@@ -17,6 +18,8 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example(example):
+    if example.stem in NEEDS:
+        pytest.importorskip(NEEDS[example.stem])
     out = subprocess.run([sys.executable, str(example)], check=True, capture_output=True, text=True).stdout
     page = ROOT / "docs" / "cases" / f"{example.stem}.md"
     blocks = Page(page if page.exists() else ROOT / "README.md").blocks
