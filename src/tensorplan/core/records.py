@@ -69,7 +69,7 @@ class Certificate:
             return f"v*(s0) is in [{self.lower:.6g}, {self.upper:.6g}]{sure}, whatever the features"
         return (
             f"v*(s0) is in [{self.lower:.6g}, {self.upper:.6g}]{sure}, if {self.assumes}; "
-            f"in any case the policy earns at least {self.lower:.6g}{self._anyway}"
+            f"the policy earns at least {self.lower:.6g} in any case{self._anyway}"
         )
 
     @property
