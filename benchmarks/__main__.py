@@ -10,6 +10,7 @@ from benchmarks import (
     game,
     gym,
     hard,
+    hindsight,
     many,
     optimism,
     startup,
@@ -23,4 +24,5 @@ tensorplan.main(["--quick"])
 equations.main(["--quick"])
 certified.main(["--quick"])
 clauses.main(["--quick"])
+hindsight.main(["--quick"])
 gym.main(["--only", "throughput"])
