@@ -54,7 +54,7 @@ def test_ctrl_c_leaves_a_bracket():
 
 def test_ctrl_c_leaves_the_bracket_of_an_audit():
     arguments = ["audit", "american-put/6", "--planner", "random", "--budget", "100000", "--json"]
-    done = signalled(*arguments, module="hindsight.bracket", owner="Bracket", name="bounds", number=1)
+    done = signalled(*arguments, module="hindsight.bracket", owner="BracketTest", name="bounds", number=1)
     assert done.returncode == 1
     assert "interrupted" in done.stderr
     assert "Traceback" not in done.stderr

@@ -61,6 +61,17 @@ def test_a_request_that_ends_servers_is_given_up():
     pool.close()
 
 
+def unmakeable():
+    raise ImportError("not here")
+
+
+def test_what_cannot_be_made_is_said():
+    pool = make_pool(unmakeable, "local", 1, None)
+    with pytest.raises(tp.BadInput, match="another process cannot make what it was sent: this raised ImportError"):
+        list(pool.replies([1]))
+    pool.close()
+
+
 def test_addresses_are_for_ray():
     with pytest.raises(tp.BadInput, match="Ray cluster"):
         make_pool(doubling, "local", 1, "host:1")

@@ -32,10 +32,6 @@ class Certificate:
     """The share of ``failure`` due to the lower bound."""
     assumes: str = ""
     """The assumption behind the upper bound; empty if it needs only the declared ranges."""
-    upper_anyway: float = math.inf
-    """An upper bound on v*(s0) that needs only the declared ranges, at its own confidence; infinite if not known."""
-    anyway_failure: float = 0.0
-    """An upper bound on the probability that ``upper_anyway`` is wrong."""
     explained: float = 0.0
     """The part of the gap that the allowed misspecification eta explains."""
     warnings: tuple[str, ...] = ()
@@ -46,6 +42,10 @@ class Certificate:
     """The proof that ``tensorplan check`` verifies, or None."""
     notes: tuple[str, ...] = ()
     """What else planning found out, such as where a gap that is left comes from."""
+    upper_anyway: float = math.inf
+    """An upper bound on v*(s0) that needs only the declared ranges, at its own confidence; infinite if not known."""
+    anyway_failure: float = 0.0
+    """An upper bound on the probability that ``upper_anyway`` is wrong."""
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:

@@ -40,7 +40,7 @@ def named(monkeypatch, mdp):
 
 
 CERTIFICATE = {"upper", "lower", "status", "failure", "lower_failure", "assumes", "explained", "warnings", "discount"}
-CERTIFICATE |= {"notes"}
+CERTIFICATE |= {"notes", "upper_anyway", "anyway_failure"}
 ROW = {"upper", "lower", "gap", "certificate", "failure", "lower_failure", "assumes", "explained", "warnings"}
 
 
