@@ -1,5 +1,6 @@
 """Trained agents and networks as policies and value functions."""
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -46,7 +47,6 @@ def test_agents_with_predict(expected):
 
 def test_agents_see_observations():
     """Of Gymnasium's environments, not the captured states."""
-    gymnasium = pytest.importorskip("gymnasium")
 
     class Corridor(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(0.0, 4.0, (1,))
@@ -74,7 +74,7 @@ def test_agents_see_observations():
 def test_networks(expected):
     torch = pytest.importorskip("torch")
 
-    class Network(torch.nn.Module):
+    class Network(torch.nn.Module):  # type: ignore[name-defined]
         def forward(self, x):
             return torch.stack([x * 0 + 2.5, 5.0 - x], dim=-1) if self.outputs == 2 else x * 0 + 1.0
 

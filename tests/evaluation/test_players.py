@@ -114,8 +114,8 @@ def test_planners_do_not_exceed_the_budget(budget):
 def test_a_planner_begins_anew_in_every_episode_with_random_numbers_of_its_own():
     them = players(access(), "random")
 
-    def actions(*name):
-        player, found = them(*name, 0), []
+    def actions(purpose, index):
+        player, found = them(purpose, index, 0), []
         for stage in range(4):
             found.append(player.act(stage, stage))
             player.arrive(found[-1], 0.0, stage + 1 if stage < 3 else tp.END)
