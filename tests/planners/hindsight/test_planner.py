@@ -153,3 +153,30 @@ def test_a_simulator_that_fails_leaves_the_bracket():
 def test_bad_input(options, words):
     with pytest.raises(tp.BadInput, match=words):
         tp.Hindsight(**options)
+
+
+def test_a_session_plans_once_for_each_start_state():
+    problem = tp.make("american-put/6:features=payoff")
+    played = tp.run(problem, tp.Hindsight(delta=1.0, budget=60_000), episodes=40, seed=3)
+    first, *others = played.episodes
+    assert first.queries[0] > 10_000
+    assert max(episode.total_queries for episode in others) < 500  # lookahead at states that were not sampled
+    assert {episode.certificate for episode in played.episodes} == {first.certificate}
+    mean = np.mean([episode.total_reward for episode in others])
+    # a mean of 39 returns with a standard deviation of 3: four standard errors
+    assert mean > first.certificate.lower - 4 * 3 / np.sqrt(39)
+
+
+def test_the_failures_of_a_session_add_up():
+    class Two(tp.TabularMDP):
+        """Starts in one of two states that pay what they are."""
+
+    mdp = Two(np.full((2, 1, 2), 0.5), [[0.2], [0.8]], horizon=2, start=[0.5, 0.5], noise=True)
+    problem = tp.Problem(mdp, lambda state, stage: np.array([1.0]), bound=2.0)
+    played = tp.run(problem, tp.Hindsight(delta=0.4, budget=20_000, confidence=0.99), episodes=6, seed=0)
+    failures = {episode.start: episode.certificate.failure for episode in played.episodes}
+    assert sorted(failures.values()) == pytest.approx([0.01, 0.02])
+    session = tp.Hindsight().session()
+    tp.run(problem, session, episodes=1)
+    with pytest.raises(tp.BadInput, match="remembers another problem"):
+        tp.run(tp.make("american-put/6"), session, episodes=1)

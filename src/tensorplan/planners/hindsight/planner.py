@@ -16,8 +16,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from tensorplan.hindsight.subject import Players, Subject
 from tensorplan.hindsight.values import Values
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.config import SHARE
+from tensorplan.planners.sessions import OneProblem
 
 FIRST_ROUND, GROWTH = 100_000, 8
 """Queries of the first round, and the factor from round to round."""
@@ -85,15 +86,24 @@ class Hindsight:
             )
         return HindsightPlanning(self, access, rng).plan()
 
+    def session(self) -> HindsightSession:
+        """A planner that plans once for each start state, and acts with what it found in later episodes."""
+        return HindsightSession(self)
+
 
 class HindsightPolicy:
     """The greedy policy with the best lower bound."""
 
     def __init__(
-        self, batches: BatchAccess, player: ScenarioPlayer, certificate: Certificate, rng: np.random.Generator
+        self, batches: BatchAccess, player: Greedy, certificate: Certificate, rng: np.random.Generator
     ) -> None:
         self.batches, self.player, self.certificate = batches, player, certificate
         self._rng = rng
+
+    @property
+    def fit(self) -> FittedValues:
+        """The values that it is greedy for."""
+        return self.player.fit
 
     def act(self, node: Node) -> int:
         """The greedy action; a random one if that takes samples and the budget is spent."""
@@ -101,6 +111,42 @@ class HindsightPolicy:
             return self.player.act(self.batches.at(node), node.stage)
         except BudgetSpent:
             return int(self._rng.integers(self.batches.problem.actions))
+
+
+class HindsightSession:
+    """Hindsight with a memory, for episodes of one problem.
+
+    The failure probabilities of all start states add up: the certificate of the k-th one has k times that of the first.
+    """
+
+    def __init__(self, config: Hindsight) -> None:
+        self.config = config
+        self._problem = OneProblem()
+        self._known: dict[Any, HindsightPolicy] = {}
+        self._planned = 0
+
+    def __repr__(self) -> str:
+        return repr(self.config)
+
+    def begin(self, access: LocalAccess, rng: np.random.Generator) -> HindsightPolicy:
+        """Start an episode: with the policy of an earlier one from the same start state, if there is one."""
+        self._problem.check(access)
+        known = self._known.get(access.root.key)
+        if known is not None:
+            batches = access.batches(int(rng.integers(2**63)))
+            player = Greedy(known.fit, batches, episode(Purpose.POLICY, 0))
+            return HindsightPolicy(batches, player, known.certificate, rng)
+        policy = self.config.begin(access, rng)
+        self._planned += 1
+        policy.certificate = self._together(policy.certificate)
+        if access.root.key is not None and policy.certificate.status not in ("interrupted", "stopped"):
+            self._known[access.root.key] = policy
+        return policy
+
+    def _together(self, certificate: Certificate) -> Certificate:
+        """The certificate with the failure probability of all brackets of the session."""
+        total = min(self._planned * certificate.failure, 1.0)
+        return replace(certificate, failure=total, lower_failure=min(self._planned * certificate.lower_failure, total))
 
 
 class HindsightPlanning(Planning[HindsightPolicy]):
