@@ -8,7 +8,14 @@ import pytest
 from blocks import Page, same
 
 ROOT = Path(__file__).parent.parent
-SLOW = ("cartpole", "frozen_lake_slippery", "queue_admission", "trained_agent")  # a quarter of a minute or more
+SLOW = (
+    "american_option",
+    "cartpole",
+    "frozen_lake_slippery",
+    "queue_admission",
+    "taxi",
+    "trained_agent",
+)  # ten seconds or more
 NEEDS = {"trained_agent": "stable_baselines3"}  # an extra that brings gigabytes, and is not part of `dev`
 EXAMPLES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))
