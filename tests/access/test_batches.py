@@ -297,3 +297,16 @@ def test_they_are_detected_late_as_well():
         tp.ProblemError, match="must draw its random numbers from the generator or the noise it is given"
     ):
         them.steps(np.array([them.number(3)]), 0, them.columns(Purpose.TEST, 0, 0, 300))
+
+
+def test_batches_end_with_the_episode():
+    """Like nodes: what local access gave away answers no more queries."""
+    local = tp.LocalAccess(tp.make("queue-admission/5"), 0, np.random.default_rng(0))
+    them = local.batches(0)
+    columns = them.columns(Purpose.TEST, 0, 0, 2)
+    ids = np.array([them.number(them.at(local.root))])
+    them.steps(ids, 0, columns)
+    assert local.spent == 4
+    local.close()
+    with pytest.raises(tp.NotReached, match="the episode of this access object is over"):
+        them.steps(ids, 0, columns)

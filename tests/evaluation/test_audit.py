@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from finite_noise import problem as tiny
 from finite_noise import random_mdp, values
-from helpers import Walk, problem
+from helpers import Coins, Walk, problem
 
 import tensorplan as tp
 
@@ -18,18 +18,6 @@ def stay(state, stage):
 @pytest.fixture
 def task():
     return tiny(random_mdp(np.random.default_rng(3), HORIZON), discount=0.9)
-
-
-class Coins(Walk):
-    """Moves with a coin; counts the calls of ``step``, and may raise at one of them."""
-
-    horizon, calls, raises = 5, 0, (-1, KeyboardInterrupt)
-
-    def step(self, state, action, rng):
-        self.calls += 1
-        if self.calls == self.raises[0]:
-            raise self.raises[1]
-        return 0.5 * action + 0.25 * rng.random(), state + int(rng.integers(2))
 
 
 # ------------------------------------------------------------------------------------------ what comes out
@@ -235,3 +223,14 @@ def test_value(value):
 def test_value_functions_that_give_no_number(value):
     with pytest.raises(tp.ProblemError, match="the value function at state 0, stage 0"):
         tp.audit(problem(), stay, lambda state, stage: value, budget=1_000)
+
+
+def test_a_budget_for_episodes_only_gives_a_lower_bound_and_says_so():
+    audit = tp.audit("lost-sales/2", lambda state, stage: min(3, max(0, 5 - sum(state))), budget=100_000)
+    assert (audit.scenarios, audit.upper) == (0, audit.return_range[1])
+    assert audit.episodes > 20
+    assert audit.return_range[0] < audit.lower <= 17.4655
+    assert audit.advice.startswith(
+        f"the policy earns at least {audit.lower:.6g}, at confidence 0.95; the budget was spent"
+    )
+    assert "the upper end is the largest possible return" in audit.advice

@@ -108,7 +108,7 @@ def test_everything_is_escaped():
 
 def test_an_audit_without_a_bracket_has_a_page(tmp_path):
     none = dataclasses.replace(
-        AUDIT, lower=0.0, upper=16.0, gap=16.0, scenarios=0, mean_return=math.nan, stages={}, states=()
+        AUDIT, lower=0.0, upper=16.0, gap=16.0, scenarios=0, episodes=0, mean_return=math.nan, stages={}, states=()
     )
     page = write_audit_page(none, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "before the first look" in page

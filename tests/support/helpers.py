@@ -50,3 +50,15 @@ def problem(mdp=None, phi_v=lambda state, stage: np.array([1.0, 0.0]), **options
 def local(task, seed=0, **options):
     rng = np.random.default_rng(seed)
     return tp.LocalAccess(task, task.mdp.start(rng), rng, **options)
+
+
+class Coins(Walk):
+    """Moves with a coin; counts the calls of ``step``, and may raise at one of them."""
+
+    horizon, calls, raises = 5, 0, (-1, KeyboardInterrupt)
+
+    def step(self, state, action, rng):
+        self.calls += 1
+        if self.calls == self.raises[0]:
+            raise self.raises[1]
+        return 0.5 * action + 0.25 * rng.random(), state + int(rng.integers(2))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tensorplan.access.meter import Meter
 from tensorplan.access.noise import Noise, Purpose
 from tensorplan.core import END, Array, Batched, Problem, State
-from tensorplan.core.errors import ProblemError, shown
+from tensorplan.core.errors import NotReached, ProblemError, shown
 from tensorplan.problems.simulate import draw, draw_many, draw_noise, generators
 from tensorplan.problems.states import hashable, incomparable, own, pack, same, unpack
 
@@ -55,6 +55,8 @@ class BatchAccess:
         self.problem, self.meter = problem, meter
         self.noise = Noise(seed)
         self.batched = isinstance(problem.mdp, Batched)
+        self.closed = False
+        """Whether the episode of the access object behind it is over."""
         self.generation = 0
         """How often numbers have been given anew: what was kept by number belongs to one generation."""
         self._states: list[State] = []
@@ -127,6 +129,8 @@ class BatchAccess:
 
     def steps(self, ids: Ids, stage: int, columns: Columns, which: slice = slice(None)) -> tuple[Array, Ids]:
         """Rewards and successors of all actions of the states with the chosen columns, both (n, A, columns)."""
+        if self.closed:
+            raise NotReached("the episode of this access object is over: it answers no more queries")
         chosen = range(columns.size)[which]
         shape = (len(ids), self.problem.actions, len(chosen))
         self.meter.charge(shape[0] * shape[1] * shape[2])

@@ -163,6 +163,7 @@ class LocalAccess:
         self._stage_step = 0 if problem.horizon is None else 1
         self._meter = Meter(budget)
         self._secret = secrets.randbits(64)
+        self._batches: list[BatchAccess] = []
         self._nodes: dict[tuple[int, State], LocalNode] = {}
         self._known: dict[tuple[State, int], tuple[float, State]] = {}
         self._use_cache = cache and problem.deterministic
@@ -319,7 +320,9 @@ class LocalAccess:
 
     def batches(self, seed: int) -> BatchAccess:
         """States by number, stepped many at a time with shared noise, and charged like queries."""
-        return BatchAccess(self._problem, self._meter, seed)
+        made = BatchAccess(self._problem, self._meter, seed)
+        self._batches.append(made)
+        return made
 
     def recheck(self, node: Any, action: int) -> Outcome:
         """One query that bypasses the cache, charged; a result that contradicts an earlier one is an error."""
@@ -437,6 +440,8 @@ class LocalAccess:
     def close(self) -> None:
         """End the episode: later queries raise NotReached."""
         self._secret = CLOSED
+        for made in self._batches:
+            made.closed = True
 
     def _admit(self, state: State, stage: int) -> LocalNode:
         """The node of the current state of the episode."""

@@ -98,12 +98,17 @@ class Audit:
 
     @property
     def advice(self) -> str:
-        """Why there is no bracket but the range of returns, and what would help; empty if there is one."""
+        """Why there is no upper bound but the largest possible return, and what would help; empty if there is one."""
         if self.scenarios:
             return ""
         after = "Ctrl-C came" if self.status == "interrupted" else "the budget was spent"
         more = "" if self.status == "interrupted" else ": give a larger one, a value function, or a cheaper policy"
-        return f"{after} before the first look, so this is the range of returns{more}"
+        if not self.episodes:
+            return f"{after} before the first look, so this is the range of returns{more}"
+        return (
+            f"the policy earns at least {self.lower:.6g}, at confidence {self.confidence:g}; {after} before the first "
+            f"scenario, so the upper end is the largest possible return{more}"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""

@@ -87,9 +87,8 @@ class BracketTest:
         lower = betting_lower_bound(returns, low, shares.lower, self.bets.lower)
         most = self.plan.most
         upper = betting_upper_bound(worth, most, shares.scenarios, self.bets.scenarios) if len(worth) else most
-        if not self.plan.design.rules.paired:
-            upper = min(upper, high)
-            return PolicyBounds(lower, max(upper, lower), max(upper - lower, 0.0))
-        gap, upper = upper, betting_upper_bound(returns, high, shares.upper, self.bets.upper) + upper
-        upper = min(upper, high)
+        gap = high - low
+        if self.plan.design.rules.paired:
+            gap, upper = upper, betting_upper_bound(returns, high, shares.upper, self.bets.upper) + upper
+        upper = max(min(upper, high), lower)
         return PolicyBounds(lower, upper, max(min(gap, upper - lower), 0.0))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from finite_noise import problem as tiny
 from finite_noise import random_mdp, values
-from helpers import Walk, problem
+from helpers import Coins, Walk, problem
 
 import tensorplan as tp
 
@@ -19,18 +19,6 @@ def plan(task, budget=40_000, seed=0, **options):
         warnings.simplefilter("ignore")
         (episode,) = tp.run(task, tp.Hindsight(**options), seed=seed, budget=budget, max_steps=20).episodes
     return episode
-
-
-class Coins(Walk):
-    """Moves with a coin; counts the calls of ``step``, and may raise at one of them."""
-
-    horizon, calls, raises = 5, 0, (-1, KeyboardInterrupt)
-
-    def step(self, state, action, rng):
-        self.calls += 1
-        if self.calls == self.raises[0]:
-            raise self.raises[1]
-        return 0.5 * action + 0.25 * rng.random(), state + int(rng.integers(2))
 
 
 @pytest.mark.parametrize("horizon", [1, 4, None])

@@ -55,18 +55,23 @@ class Fitting:
         if self._generation != self.access.generation:
             self._begin()
         for left in range(ROUNDS, 0, -1):
-            share = budget // left
             before = self.access.meter.spent
-            try:
-                self._explore(int(EXPLORING * share))
-                self._sample(share - (self.access.meter.spent - before))
-            except BudgetSpent:
-                left = 1
+            enough = self._round(budget // left)
             if self.model.rows:
                 self.fit = self.model.fit()
             budget -= self.access.meter.spent - before
-            if left == 1:
+            if not enough:
                 return
+
+    def _round(self, budget: int) -> bool:
+        """Explore and sample; whether the meter had enough queries for both."""
+        before = self.access.meter.spent
+        try:
+            self._explore(int(EXPLORING * budget))
+            self._sample(budget - (self.access.meter.spent - before))
+        except BudgetSpent:
+            return False
+        return True
 
     def _explore(self, budget: int) -> None:
         """Find the states that matter."""
