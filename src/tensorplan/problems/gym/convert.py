@@ -12,7 +12,7 @@ change the optimal policy if episodes can end early.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from tensorplan.features import PointFeatures, resolve
 from tensorplan.problems.random.featurize import SLACK, featurize, reachable, realizing
 from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
 
-RESTORE = ("auto", "table", "attributes", "deepcopy")
+RESTORE = ("auto", "table", "adapter", "attributes", "deepcopy", "replay")
 """Ways to restore a state."""
 OUTSIDE = ("refuse", "clip")
 """What to do with observations outside of the frame."""
@@ -34,7 +34,7 @@ OUTSIDE = ("refuse", "clip")
 def from_gym(
     env: Any,
     *,
-    features: Any,
+    features: Any = "linear",
     kind: str = "v",
     horizon: int | str | None = "limit",
     discount: float = 1.0,
@@ -48,6 +48,8 @@ def from_gym(
     restore: str = "auto",
     get_state: Callable[[Any], Any] | None = None,
     set_state: Callable[[Any, Any], Any] | None = None,
+    verify: bool | int = True,
+    ignore: Sequence[str] = (),
     seed: int = 0,
     name: str | None = None,
     retries: int = 0,
@@ -73,7 +75,8 @@ def from_gym(
     ``problem.unmetered`` counts the steps used to probe the environment.
     """
     try:
-        from tensorplan.problems.gym.mdp import Opened
+        from tensorplan.problems.gym.opening import Opened
+        from tensorplan.problems.gym.restoring.faithful import Effort
     except ModuleNotFoundError as error:
         raise BadInput("from_gym needs Gymnasium: pip install 'tensorplan[gym]'") from error
 
@@ -91,8 +94,11 @@ def from_gym(
         restore=restore,
         functions=None if get_state is None or set_state is None else (get_state, set_state),
         seed=whole("seed", seed, 0),
+        effort=Effort.of(verify),
+        ignore=_names(ignore),
     )
-    mdp.return_range = return_range
+    if return_range is not None:
+        mdp.return_range = return_range
     if (d := realizing(features)) is None:
         problem = _featured(mdp, features, kind, discount, bound, scale, seed, name or opened.name)
         return replace(problem, retries=retries, unmetered=opened.probed)
@@ -103,7 +109,12 @@ def from_gym(
     return replace(problem, retries=retries, unmetered=opened.probed)
 
 
-def gym(env: str, features: str, seed: int = 0, **options: Any) -> Problem:
+def _names(ignore: Sequence[str] | str) -> tuple[str, ...]:
+    """The attributes to ignore; one, or several with commas, may be given as text."""
+    return tuple(name.strip() for name in ignore.split(",")) if isinstance(ignore, str) else tuple(ignore)
+
+
+def gym(env: str, features: str = "linear", seed: int = 0, **options: Any) -> Problem:
     """The problem for a name such as ``gym/CliffWalking-v1:features=poly2``."""
     if "name" in options:
         raise BadInput("'gym' has no parameter 'name': its problems are named after their parameters")

@@ -1,0 +1,150 @@
+"""Ways to capture and restore the state of a Gymnasium environment.
+
+* :class:`Attributes`: the content of the attributes of the environment and its wrappers, parts outside of Python by
+  adapters.
+* :class:`Functions`: two functions of the environment, given by the user or by an adapter.
+* :class:`Deepcopy`: a copy of the whole environment.
+* :class:`~tensorplan.problems.gym.restoring.replay.Replay`: the actions since the last reset, taken again.
+
+None of them is trusted: :mod:`tensorplan.problems.gym.restoring.faithful` compares each with an undisturbed
+environment.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+
+from tensorplan.problems.gym.restoring.content import SHAPES, Content, Shape
+from tensorplan.problems.gym.restoring.randomness import SKIPPED, layers
+
+STATE_OF = {
+    "gymnasium.envs.toy_text": ("s", "fickle_step", "player", "dealer"),
+    "gymnasium.envs.classic_control": ("state", "steps_beyond_terminated"),
+}
+"""The attributes that make up the state in Gymnasium's own environments; others are tables, constants, pictures."""
+
+
+class Held(bytes):
+    """A captured state, equal to others of the same content."""
+
+    value: Any
+    """What it is restored from."""
+    observation: Any
+    """The observation in this state."""
+
+    def __repr__(self) -> str:
+        return f"<{self.observation}>"
+
+    def __reduce__(self) -> Any:
+        return _held, (bytes(self), self.__dict__, SHAPES)
+
+
+def _held(content: bytes, own: dict[str, Any], shapes: dict[int, Shape]) -> Held:
+    """A state that comes from another process."""
+    SHAPES.update(shapes)
+    state = Held(content)
+    state.__dict__.update(own)
+    return state
+
+
+class Way(Protocol):
+    """A way to capture and restore states."""
+
+    name: str
+    exact: bool
+    """Whether a restored state continues to the last bit as the original did."""
+
+    def opened(self, env: Any) -> Any:
+        """The environment as it is used from now on: the given one, or a wrapper of it."""
+
+    def capture(self, env: Any) -> Held:
+        """The current state, without its observation."""
+
+    def restore(self, env: Any, state: Held, rng: Any) -> Any:
+        """The environment in that state, the given one or another; its generators may be ``rng``, or anything."""
+
+
+class Attributes:
+    """The content of the attributes of all layers."""
+
+    name = "attributes"
+    exact = True
+
+    def __init__(self) -> None:
+        self._content = Content(skipped)
+
+    def opened(self, env: Any) -> Any:
+        """The environment itself."""
+        return env
+
+    def capture(self, env: Any) -> Held:
+        """The content of all layers."""
+        return Held(self._content.write(layers(env)))
+
+    def restore(self, env: Any, state: Held, rng: Any) -> Any:
+        """The same environment, with attributes made from the content."""
+        self._content.generators.use(rng)
+        self._content.read(state, layers(env))
+        return env
+
+
+class Functions:
+    """``get_state(env)`` and ``set_state(env, state)``."""
+
+    def __init__(self, get_state: Callable[[Any], Any], set_state: Callable[[Any, Any], Any], name: str) -> None:
+        self.get_state, self.set_state = get_state, set_state
+        self.name = name
+        self.exact = True
+        self._content = Content(skipped)
+
+    def opened(self, env: Any) -> Any:
+        """The environment itself."""
+        return env
+
+    def capture(self, env: Any) -> Held:
+        """What ``get_state`` returns, and its content."""
+        value = self.get_state(env)
+        state = Held(value if type(value) is bytes else self._content.write_value(value))
+        state.value = value
+        return state
+
+    def restore(self, env: Any, state: Held, rng: Any) -> Any:
+        """The same environment after ``set_state``."""
+        self.set_state(env, state.value)
+        return env
+
+
+class Deepcopy:
+    """A copy of the whole environment, whose content is not known: no two states are equal."""
+
+    name = "deepcopy"
+    exact = True
+    _count = itertools.count()
+
+    def opened(self, env: Any) -> Any:
+        """The environment itself."""
+        return env
+
+    def capture(self, env: Any) -> Held:
+        """A copy of the environment."""
+        state = Held(next(self._count).to_bytes(8))
+        state.value = copy.deepcopy(env)
+        return state
+
+    def restore(self, env: Any, state: Held, rng: Any) -> Any:
+        """A copy of the captured copy, since the next step changes it."""
+        return copy.deepcopy(state.value)
+
+
+def skipped(layer: Any, name: str) -> bool:
+    """Whether an attribute of a layer is no part of its state."""
+    for package, known in STATE_OF.items():
+        if type(layer).__module__.startswith(package):
+            return name not in known
+    return name in SKIPPED or isinstance(vars(layer)[name], gymnasium.Space | np.random.Generator)
