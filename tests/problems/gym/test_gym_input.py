@@ -132,9 +132,9 @@ class Combined(Walk):
 def test_combined_actions_and_observations():
     problem = tp.from_gym(Combined, features="poly1", reward_range=(0, 1), bound=5.0)
     assert problem.actions == 6
-    assert problem.mdp.frame.size == 7
+    assert problem.mdp.frame.names == ("a=0", "a=1", "b[0,0]", "b[0,1]", "b[1,0]", "b[1,1]", "c[0]", "c[1]")
     state = problem.mdp.start(rng())
-    assert problem.mdp.point(state).tolist() == [0, 0.2, 0.2, 0.2, 0.2, 1, 0]
+    assert problem.mdp.point(state).tolist() == [1, 0, 0.2, 0.2, 0.2, 0.2, 1, 0]
     for action, expected in ((3, 0.0), (5, 1.0)):  # (1, 0), then (1, 2) at place 3
         reward, state = problem.mdp.step(state, action, rng())
         assert reward == expected

@@ -40,6 +40,7 @@ def from_gym(
     discount: float = 1.0,
     bound: float | None = None,
     scale: float = 1.0,
+    observation: Any = "auto",
     frame: Any = None,
     outside: str = "refuse",
     reward_range: tuple[float, float] | str | None = None,
@@ -59,11 +60,14 @@ def from_gym(
     makes one.  ``features``: a spec such as ``"poly2"`` (:mod:`tensorplan.features`), a function of the coordinates, a
     fitted scikit-learn transformer, or a list of these, with ``scale`` for functions; or, for environments with a
     table, ``"realizing5"``: d = 5 features computed from the exact solution, for benchmarks.  ``kind``: "v" for φ_v, or
-    "q" for φ_q, with a block of features per action.  ``frame``: (low, high) of the coordinates, or a
-    :class:`~tensorplan.features.Frame`; by default the bounds of the observation space, or, where it is unbounded, the
-    range seen in random play plus a margin.  ``outside``: an observation outside of the frame is an error ("refuse"),
-    or is moved to the nearest point of it ("clip"), so that features do not separate such states;
-    ``problem.mdp.clipped`` counts them.
+    "q" for φ_q, with a block of features per action.  ``observation``: how observations become coordinates: "auto"
+    (the numbers of single spaces and tuples; dictionaries as Gymnasium flattens them, discrete parts one-hot; large
+    images averaged over a grid), "numbers" (just the numbers), "flat" (all as Gymnasium flattens it), "image" (images
+    of any size over a grid), or a function of the observation that returns an array of numbers.  ``frame``: (low,
+    high) of the coordinates, or a :class:`~tensorplan.features.Frame`; by default the bounds of the observation
+    space, or, where it is unbounded, the range seen in random play plus a margin.  ``outside``: an observation
+    outside of the frame is an error ("refuse"), or is moved to the nearest point of it ("clip"), so that features do
+    not separate such states; ``problem.mdp.clipped`` counts them.
     ``horizon``: a number of steps, "limit" for the environment's time limit, or None to ignore it.  ``bound``: B; by
     default computed from the exact solution if there is a table.  ``reward_range``: (low, high), or "probe" for the
     range seen in random episodes; known for tables and classic control.  ``return_range``: the same for returns, from
@@ -83,7 +87,7 @@ def from_gym(
     number("discount", discount, 0.0, 1.0)
     if (get_state is None) != (set_state is None):
         raise BadInput("give both get_state and set_state, or neither")
-    opened = Opened(env, options, frame, outside == "clip")
+    opened = Opened(env, options, frame, outside == "clip", observation)
     mdp = opened.mdp(
         horizon=horizon,
         reward_range=reward_range,

@@ -16,6 +16,8 @@ from tensorplan.core import END, Array, State
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import suggestion, whole
 from tensorplan.problems.gym.faithful import Moment, Probe, Unfaithful, reference, resampled, same, verify
+from tensorplan.problems.gym.observations import table_view, view
+from tensorplan.problems.gym.points import Clipping, ObservationPoints, Viewed, bounded, framed
 from tensorplan.problems.gym.restore import (
     FORBIDDEN,
     Attributes,
@@ -30,16 +32,7 @@ from tensorplan.problems.gym.restore import (
     hold,
     layers,
 )
-from tensorplan.problems.gym.spaces import (
-    Clipping,
-    ObservationPoints,
-    Viewed,
-    bounded,
-    framed,
-    numbered_actions,
-    table_view,
-    view,
-)
+from tensorplan.problems.gym.spaces import numbered_actions
 from tensorplan.problems.gym.table import GymTable, has_table
 
 OWN = "gymnasium.envs."
@@ -162,14 +155,16 @@ class GymMDP(Viewed):
 class Opened:
     """A private copy of an environment, without neutral wrappers, and what is known about it."""
 
-    def __init__(self, env: Any, options: dict[str, Any], frame: Any = None, clip: bool = False) -> None:
+    def __init__(
+        self, env: Any, options: dict[str, Any], frame: Any = None, clip: bool = False, observation: Any = "auto"
+    ) -> None:
         made = _make(env, options)
-        self.frame, self.clip = frame, clip
+        self.frame, self.clip, self.observation = frame, clip, observation
         self.env, self.limit = stripped(made)
         spec = getattr(made, "spec", None)
         self.name: str = spec.id if spec is not None else type(made.unwrapped).__name__
         self.actions = numbered_actions(self.env.action_space, self.name)
-        self.view = view(self.env.observation_space, self.name)
+        self.view = view(self.env.observation_space, self.name, observation)
         self.probe: Probe | None = None
 
     @property
@@ -221,6 +216,8 @@ class Opened:
     def _known_ends(self) -> ObservationPoints:
         """The view, with known ranges for unbounded coordinates."""
         bare = self.env.unwrapped
+        if callable(self.observation):
+            return self.view
         if not type(bare).__module__.startswith(OWN) or self.env.observation_space != bare.observation_space:
             return self.view
         low, high = list(self.view.low), list(self.view.high)
@@ -249,7 +246,7 @@ class Opened:
         env = self.env
         if env is not env.unwrapped or not has_table(env) or getattr(env, "fickle_passenger", False):
             return None
-        table = GymTable(env, horizon, self._framed(table_view(env, len(env.P))))
+        table = GymTable(env, horizon, self._framed(table_view(env, len(env.P), self.name, self.observation)))
         pairs = np.random.default_rng([probe.seed, 2]).permutation(len(env.P) * table.actions)[:PAIRS]
         for number, pair in enumerate(pairs.tolist()):
             state, action = divmod(pair, table.actions)
