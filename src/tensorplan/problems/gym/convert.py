@@ -58,16 +58,16 @@ def from_gym(
 
     ``env``: an id (``options`` are passed to ``gymnasium.make``), an environment, which is copied, or a function that
     makes one.  ``features``: a spec such as ``"poly2"`` (:mod:`tensorplan.features`), a function of the coordinates, a
-    fitted scikit-learn transformer, or a list of these, with ``scale`` for functions; or, for environments with a
-    table, ``"realizing5"``: d = 5 features computed from the exact solution, for benchmarks.  ``kind``: "v" for φ_v, or
-    "q" for φ_q, with a block of features per action.  ``observation``: how observations become coordinates: "auto"
-    (the numbers of single spaces and tuples; dictionaries as Gymnasium flattens them, discrete parts one-hot; large
-    images averaged over a grid), "numbers" (just the numbers), "flat" (all as Gymnasium flattens it), "image" (images
-    of any size over a grid), or a function of the observation that returns an array of numbers.  ``frame``: (low,
-    high) of the coordinates, or a :class:`~tensorplan.features.Frame`; by default the bounds of the observation
-    space, or, where it is unbounded, the range seen in random play plus a margin.  ``outside``: an observation
-    outside of the frame is an error ("refuse"), or is moved to the nearest point of it ("clip"), so that features do
-    not separate such states; ``problem.mdp.clipped`` counts them.
+    fitted scikit-learn transformer, a module of PyTorch (its last hidden layer), or a list of these, with ``scale`` for
+    functions; or, for environments with a table, ``"realizing5"``: d = 5 features computed from the exact solution, for
+    benchmarks.  ``kind``: "v" for φ_v, or "q" for φ_q, with a block of features per action.  ``observation``: how
+    observations become coordinates: "auto" (the numbers of single spaces and tuples; dictionaries as Gymnasium flattens
+    them, discrete parts one-hot; large images averaged over a grid), "numbers" (just the numbers), "flat" (all as
+    Gymnasium flattens it), "image" (images of any size over a grid), or a function of the observation that returns an
+    array of numbers.  ``frame``: (low, high) of the coordinates, or a :class:`~tensorplan.features.Frame`; by default
+    the bounds of the observation space, or, where it is unbounded, the range seen in random play plus a
+    margin.  ``outside``: an observation outside of the frame is an error ("refuse"), or is moved to the nearest point
+    of it ("clip"), so that features do not separate such states; ``problem.mdp.clipped`` counts them.
     ``horizon``: a number of steps, "limit" for the environment's time limit, or None to ignore it.  ``bound``: B; by
     default computed from the exact solution if there is a table.  ``reward_range``: (low, high), or "probe" for the
     range seen in random episodes; known for tables and classic control.  ``return_range``: the same for returns, from

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium import wrappers
 
 from tensorplan.core import END, Array, State
-from tensorplan.core.errors import BadInput
+from tensorplan.core.errors import BadInput, shown
 from tensorplan.core.specs import suggestion, whole
 from tensorplan.problems.gym.faithful import Moment, Probe, Unfaithful, reference, resampled, same, verify
 from tensorplan.problems.gym.observations import table_view, view
@@ -326,8 +326,8 @@ class Opened:
                 continue
             if first.setdefault(self.view.point(moment.observation).tobytes(), key) != key:
                 warnings.warn(
-                    f"the observation of {self.name} is not its state: {moment.observation} was seen in different "
-                    "states; plans use the whole state, features only what is observed",
+                    f"the observation of {self.name} is not its state: {shown(moment.observation)} was seen in "
+                    "different states; plans use the whole state, features only what is observed",
                     stacklevel=4,
                 )
                 return
