@@ -82,6 +82,11 @@ def test_networks_that_fail_get_one_sentence(function, sentence):
         phi(np.array([0.0, 1.0]), 0)
 
 
+def test_no_scale_is_found_where_a_norm_is_not_finite():
+    with pytest.raises(tp.ProblemError, match=r"^the network 'net' gave nan at x=\[.*\], stage 0$"):
+        HiddenFeatures(lambda points: np.where(points > 0.9, np.nan, points), "net", None, Frame((0.0,), (1.0,)))
+
+
 def test_a_batch_of_another_size_is_refused():
     phi = HiddenFeatures(hidden, "net", 9.0, PLANE)
     phi.hidden = lambda points: hidden(points)[:7]

@@ -60,8 +60,7 @@ class HiddenFeatures(UserMap):
         if frame is not None:
             self._raw(frame.middle, 0)  # fail early if it takes points of another size
         if scale is None and frame is not None:
-            points = _sample(frame)
-            self.scale = NORM_MARGIN * float(np.linalg.norm(self._rows(points, 0), axis=1).max())
+            self.scale = NORM_MARGIN * self._largest_norm(_sample(frame))
 
     def describe(self) -> tuple[str, ...]:
         """``1``, ``NAME[0]``, ..."""
@@ -90,6 +89,15 @@ class HiddenFeatures(UserMap):
                 f"{self.label} gave an array {(len(rows), rows.shape[1] - 1)} for {len(points)} points, {expected}"
             )
         return rows
+
+    def _largest_norm(self, points: Array) -> float:
+        """The largest norm of (1, h(x)) at these points, which must be finite."""
+        rows = self._rows(points, 0)
+        norms = np.linalg.norm(rows, axis=1)
+        worst = int(norms.argmax())  # the first NaN, if there is one
+        if not np.isfinite(norms[worst]):
+            raise self._too_large(rows[worst], points[worst], 0)
+        return float(norms[worst])
 
     def _scaled(self, raw: Array, x: Array, stage: int) -> Array:
         """The vector divided by the scale, or by its norm where that is larger, (d,)."""
