@@ -20,6 +20,7 @@ _WHERE = {
     "tensorplan.problems.random.featurize": "featurize",
     "tensorplan.problems.catalog": "make",
     "tensorplan.problems.gym.convert": "from_gym",
+    "tensorplan.problems.gym.restoring.adapters": "register_restore",
     "tensorplan.planners.baselines.oracle": "Oracle",
     "tensorplan.planners.baselines.random": "RandomPlanner",
     "tensorplan.planners.baselines.sparse_sampling": "SparseSampling",
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
     from tensorplan.planners.tensorplan.trace import Trace as Trace
     from tensorplan.problems.catalog import make as make
     from tensorplan.problems.gym.convert import from_gym as from_gym
+    from tensorplan.problems.gym.restoring.adapters import register_restore as register_restore
     from tensorplan.problems.random.featurize import featurize as featurize
     from tensorplan.problems.tables.tabular import TabularMDP as TabularMDP
     from tensorplan.problems.tables.tabular import evaluate_tabular as evaluate_tabular

@@ -356,16 +356,20 @@ def test_maps_stay_as_they_are():
 @pytest.mark.parametrize(
     ("features", "sentence"),
     [
-        (3, "features are a spec such as 'poly2', a function, a transformer, or a list of these, got 3"),
-        (None, "features are a spec such as 'poly2', a function, a transformer, or a list of these, got None"),
+        (3, "features are a spec such as 'poly2', a function, a transformer, a network, or a list of these, got 3"),
+        (
+            None,
+            "features are a spec such as 'poly2', a function, a transformer, a network, or a list of these, got None",
+        ),
         (
             LinearRegression(),
-            "features are a spec such as 'poly2', a function, a transformer, or a list of these, "
+            "features are a spec such as 'poly2', a function, a transformer, a network, or a list of these, "
             "got LinearRegression()",
         ),
         (
             [["poly2"]],
-            "features are a spec such as 'poly2', a function, a transformer, or a list of these, got ['poly2']",
+            "features are a spec such as 'poly2', a function, a transformer, a network, or a list of these, "
+            "got ['poly2']",
         ),
         ([], "the list of features is empty"),
         (
@@ -384,6 +388,9 @@ def test_other_things_are_refused(features, sentence):
 def test_a_scale_without_use_and_a_spec_without_a_frame_are_refused():
     with pytest.raises(BadInput) as info:
         resolve(["poly2", from_callable(half)], PLANE, scale=2.0)
-    assert str(info.value) == "scale=2.0 is for functions and transformers, and there are none among the features"
+    assert (
+        str(info.value)
+        == "scale=2.0 is for functions, transformers and networks, and there are none among the features"
+    )
     with pytest.raises(BadInput, match=r"^the feature map 'poly2' needs frame=$"):
         compose(half, "poly2")

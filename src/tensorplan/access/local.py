@@ -232,10 +232,10 @@ class LocalAccess:
             return [_pair(Outcome, (reward, END))]
         stage += self._stage_step
         try:
-            child = self._nodes[stage, following]
+            child = self._nodes.get((stage, following))
         except Exception:
-            child = self._issue(following, stage)
-        return [_pair(Outcome, (reward, child))]
+            child = None
+        return [_pair(Outcome, (reward, self._issue(following, stage) if child is None else child))]
 
     def follow(self, node: Any, actions: Iterable[int]) -> Trail:
         """Query along a path of given actions, until END or the last of them.
@@ -268,8 +268,10 @@ class LocalAccess:
                 return Walk(steps, END)
             stage += stage_step
             try:
-                node = nodes[stage, following]
+                node = nodes.get((stage, following))
             except Exception:
+                node = None
+            if node is None:
                 node = self._issue(following, stage)
         return Walk(steps, node)
 
@@ -410,14 +412,15 @@ class LocalAccess:
 
     def _issue(self, state: State, stage: int) -> LocalNode:
         """The node of a state, shared if it is already known."""
+        keep = len(self._nodes) < INTERNED
         try:
-            return self._nodes[stage, state]
-        except KeyError:
-            keep = len(self._nodes) < INTERNED
+            known = self._nodes.get((stage, state))
         except TypeError:
-            keep = False
+            known, keep = None, False
         except Exception as error:
             raise incomparable(state, error) from error
+        if known is not None:
+            return known
         node = LocalNode(self, state, stage)
         node._seal = id(node) ^ self._secret
         if keep:

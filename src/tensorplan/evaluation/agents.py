@@ -16,12 +16,6 @@ import numpy as np
 from tensorplan.core import Problem, State
 
 
-def is_network(thing: object) -> bool:
-    """Whether this is a module of PyTorch; it is not imported for that."""
-    torch: Any = sys.modules.get("torch")
-    return torch is not None and isinstance(thing, torch.nn.Module)
-
-
 def predicted(problem: Problem, agent: Any) -> Callable[[State, int], Any]:
     """The actions of an agent with ``predict(observation)``, without exploration where it can be asked for."""
     options = {"deterministic": True} if "deterministic" in inspect.signature(agent.predict).parameters else {}

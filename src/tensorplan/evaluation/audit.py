@@ -19,8 +19,9 @@ from tensorplan.core import Problem, State
 from tensorplan.core.errors import BadInput, BudgetSpent, shown
 from tensorplan.core.jsonable import plain
 from tensorplan.core.specs import number, one_of, whole
-from tensorplan.evaluation.agents import is_network, only_output
+from tensorplan.evaluation.agents import only_output
 from tensorplan.evaluation.players import players
+from tensorplan.features.network import is_network
 from tensorplan.hindsight.blame import Share
 from tensorplan.hindsight.bracket import BracketTest, PolicyBounds
 from tensorplan.hindsight.crew import Crew

@@ -10,7 +10,8 @@ from tensorplan.access.batches import BatchAccess
 from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import Planner, Problem, State
 from tensorplan.core.errors import BadInput, BudgetSpent, ProblemError, TensorplanError, raised, shown
-from tensorplan.evaluation.agents import best_output, is_network, predicted
+from tensorplan.evaluation.agents import best_output, predicted
+from tensorplan.features.network import is_network
 from tensorplan.hindsight.scenario import ScenarioPlayer
 from tensorplan.hindsight.subject import Players
 from tensorplan.loop import Driver, Streams

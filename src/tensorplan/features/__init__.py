@@ -20,6 +20,9 @@ features stays linear.  Points outside of the frame are an error, except for rbf
 their norms are at most 1 everywhere.  (So are those of fourier, which is periodic.)  Constant coordinates are ignored;
 n counts the others.
 
+Functions, fitted transformers and trained networks are feature maps as well (:func:`from_callable`,
+:func:`from_transformer`, :func:`from_network`).
+
 >>> import numpy as np
 >>> from tensorplan.features import Frame, build
 >>> phi = build("poly2", Frame(low=(-1.2, -0.07), high=(0.6, 0.07), names=("position", "velocity")))
@@ -35,6 +38,7 @@ from tensorplan.features.adapters import from_callable, from_transformer
 from tensorplan.features.entry import compose, resolve
 from tensorplan.features.frame import Frame
 from tensorplan.features.maps import FeatureMap
+from tensorplan.features.network import from_network
 from tensorplan.features.points import PointFeatures
 from tensorplan.features.spec import FAMILIES, build
 
@@ -46,6 +50,7 @@ __all__ = [
     "build",
     "compose",
     "from_callable",
+    "from_network",
     "from_transformer",
     "resolve",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorplan.core import NORM_SLACK, Array
-from tensorplan.core.errors import BadInput, ProblemError
+from tensorplan.core.errors import BadInput, ProblemError, TensorplanError
 from tensorplan.core.specs import whole
 from tensorplan.features.frame import Frame, show
 from tensorplan.features.maps import BaseMap, positive, spread
@@ -65,6 +65,8 @@ class UserMap(BaseMap):
         """``evaluate()`` as an array of floats; errors become ProblemError or BadInput."""
         try:
             value = evaluate()
+        except TensorplanError:
+            raise
         except Exception as error:
             if any(kind.__name__ == "NotFittedError" for kind in type(error).__mro__):
                 raise BadInput(f"{self.label} is not fitted yet: call its fit() first") from error

@@ -9,7 +9,7 @@ from gymnasium import spaces, wrappers
 from helpers import rng
 
 import tensorplan as tp
-from tensorplan.problems.gym import faithful as gym_verify
+from tensorplan.problems.gym.restoring import faithful as gym_verify
 from tensorplan.testing import check_problem
 
 
@@ -51,7 +51,7 @@ class Walk(gymnasium.Env):
         ("FrozenLake-v1", {"features": "pol2"}, r"unknown feature map 'pol'; did you mean 'poly'\?"),
         ("FrozenLake-v1", {"kind": "w"}, r"kind must be one of v, q, got 'w'"),
         ("CartPole-v1", {"features": "onehot", "bound": 1}, r"'onehot' needs a frame of whole numbers"),
-        ("Blackjack-v1", {"deterministic": True, "bound": 1}, r"Blackjack-v1 is not deterministic: step .*other"),
+        ("Blackjack-v1", {"deterministic": True, "bound": 1}, r"Blackjack-v1 is not deterministic: with other random numbers, step"),
         ("FrozenLake-v1", {"deterministic": True}, r"is not deterministic: its transition table has several outcomes"),
         ("Taxi-v4", {"reward_range": (0, 1)}, r"rewards of Taxi-v4 go from -10 to 20, not reward_range=\(0, 1\)"),
         (lambda: wrappers.Autoreset(Walk()), {}, r"resets itself at the end of an episode"),
@@ -79,14 +79,16 @@ def test_the_steps_of_trying_it_out_are_counted():
             return super().step(action)
 
     problem = tp.from_gym(Counted, features="poly1", reward_range=(0, 1), bound=2.0, retries=1)
-    assert 500 < problem.unmetered == len(made) < 3000
+    assert 100 < problem.unmetered == len(made) < 300
+    assert str(problem.mdp.restoring) == f"restored by attributes, verified over {len(made)} steps"
+    assert str(tp.from_gym(Walk, reward_range=(0, 1), bound=2.0, verify=False).mdp.restoring).endswith("not verified")
     assert tp.from_gym("FrozenLake-v1", features="realizing3").unmetered > 100
 
 
 def test_a_slow_environment_is_tried_out_with_a_word(monkeypatch, caplog):
     monkeypatch.setattr(gym_verify, "SILENCE", 0.0)
     tp.from_gym(Walk, features="poly1", reward_range=(0, 1), bound=2.0)
-    assert caplog.messages[0] == "probing Walk: 1 steps so far"
+    assert caplog.messages[0] == "verifying Walk: 1 steps so far"
 
 
 def test_a_range_of_rewards_may_be_probed():
@@ -104,7 +106,7 @@ def test_blackjack_shows_less_than_its_state():
 
 def test_without_gymnasium(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    monkeypatch.delitem(sys.modules, "tensorplan.problems.gym.mdp", raising=False)
+    monkeypatch.delitem(sys.modules, "tensorplan.problems.gym.opening", raising=False)
     with pytest.raises(tp.BadInput, match=r"from_gym needs Gymnasium: pip install 'tensorplan\[gym\]'"):
         tp.from_gym("FrozenLake-v1", features="poly1")
 
@@ -132,9 +134,9 @@ class Combined(Walk):
 def test_combined_actions_and_observations():
     problem = tp.from_gym(Combined, features="poly1", reward_range=(0, 1), bound=5.0)
     assert problem.actions == 6
-    assert problem.mdp.frame.size == 7
+    assert problem.mdp.frame.names == ("a=0", "a=1", "b[0,0]", "b[0,1]", "b[1,0]", "b[1,1]", "c[0]", "c[1]")
     state = problem.mdp.start(rng())
-    assert problem.mdp.point(state).tolist() == [0, 0.2, 0.2, 0.2, 0.2, 1, 0]
+    assert problem.mdp.point(state).tolist() == [1, 0, 0.2, 0.2, 0.2, 0.2, 1, 0]
     for action, expected in ((3, 0.0), (5, 1.0)):  # (1, 0), then (1, 2) at place 3
         reward, state = problem.mdp.step(state, action, rng())
         assert reward == expected

@@ -2,7 +2,9 @@
 
 import copy
 import itertools
+import pickle
 import random
+import struct
 
 import gymnasium
 import numpy as np
@@ -11,7 +13,7 @@ from gymnasium import spaces
 
 import tensorplan as tp
 from tensorplan.access import LocalAccess
-from tensorplan.problems.gym.restore import Held, Nameless
+from tensorplan.problems.gym.restoring.ways import Held
 from tensorplan.testing import check_problem
 
 
@@ -50,6 +52,10 @@ def opened(env, **options):
 def outcomes(problem, n=40):
     access = LocalAccess(problem, problem.mdp.start(np.random.default_rng(0)), np.random.default_rng(1), cache=False)
     return [float(problem.mdp.observation(o.next._state)[0]) for o in access.query(access.root, 1, n)]
+
+
+def get(env):
+    return env.unwrapped.x
 
 
 # ------------------------------------------------------------------------------------ what is captured
@@ -139,30 +145,56 @@ def test_plain_data_make_states_comparable():
         assert mdp.step(one, 1, None)[1] == mdp.step(two, 1, None)[1]
 
 
-def test_states_without_identity():
-    problem = opened(InCounter)
-    state = problem.mdp.start(np.random.default_rng(0))
-    assert isinstance(state, Nameless)
-    with pytest.raises(TypeError):
-        hash(state)
-    with pytest.raises(tp.NotRealizable) as refuted:  # which it is, by 0.46
-        tp.run(problem, tp.TensorPlan(), budget=500)
-    assert refuted.value.run.episodes[0].complete
+def test_what_python_cannot_look_into_is_content_too():
+    mdp = opened(InCounter).mdp
+    one, two = mdp.start(np.random.default_rng(0)), mdp.start(np.random.default_rng(1))
+    assert one == two
+    assert mdp.step(one, 1, None)[1] != one
 
 
-# ------------------------------------------------------------------------------------ what is refused
+def test_states_without_known_content_are_told_apart_by_their_past():
+    mdp = opened(Base, restore="deepcopy").mdp
+    start = mdp.start(np.random.default_rng(0))
+    states = [mdp.step(start, action, None)[1] for action in (0, 1, 1)]
+    assert len({start, *states}) == 3
+    assert states[1] == states[2]
+    assert tp.run(opened(InList, restore="deepcopy"), "uct:simulations=5", budget=100).episodes
 
 
-class Outside:
-    """Stands for what lives outside of Python: a copy of it is a new one."""
+@pytest.mark.parametrize("kind", [Base, InList, InObject, InCounter, GrowsAttributes])
+def test_states_travel(kind):
+    """To another process, and back to another environment of the same kind."""
+    here, there = opened(kind).mdp, opened(kind).mdp
+    state = here.start(np.random.default_rng(0))
+    for action in (1, 0, 1):
+        _, state = here.step(state, action, None)
+    sent = pickle.loads(pickle.dumps(state))
+    assert sent == state
+    assert there.step(sent, 1, None) == here.step(state, 1, None)
 
-    __slots__ = ("x",)
+
+# ------------------------------------------------------------------------------------ what lives outside of Python
+
+
+class Outside(bytearray):
+    """Stands for what lives outside of Python: it cannot be saved, and a copy of it is a new one."""
 
     def __init__(self):
-        self.x = 0.0
+        super().__init__(8)
+
+    @property
+    def x(self):
+        return struct.unpack("d", self)[0]
+
+    @x.setter
+    def x(self, x):
+        self[:] = struct.pack("d", x)
 
     def __deepcopy__(self, memo):
         return Outside()
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a handle cannot be pickled")
 
 
 class InOutside(Base):
@@ -179,8 +211,62 @@ class InOutside(Base):
 
 
 def test_a_copy_that_starts_anew_is_found_out():
-    with pytest.raises(tp.BadInput, match=r"InOutside cannot be restored \(attributes: .* instead of .*deepcopy: .*"):
-        opened(InOutside)
+    with pytest.raises(tp.BadInput, match=r"InOutside cannot be restored \(deepcopy: step .*: observation was array"):
+        opened(InOutside, restore="deepcopy")
+    with pytest.raises(tp.BadInput, match=r"attributes: .*Outside cannot be saved \(TypeError: a handle cannot"):
+        opened(InOutside, restore="attributes")
+
+
+class NoisyOutside(InOutside):
+    def move(self, action):
+        self.world.x += (1 if action else -0.5) * self.np_random.random()
+
+
+@pytest.mark.parametrize("kind", [InOutside, NoisyOutside])
+def test_the_last_resort_takes_the_actions_again(kind):
+    with pytest.warns(UserWarning, match="restored by taking its actions again .*a state t steps after it takes t"):
+        problem = opened(kind)
+    mdp = problem.mdp
+    assert mdp.way.name == "replay"
+    assert problem.deterministic == (kind is InOutside)
+    check_problem(problem, episodes=4)
+    rng = np.random.default_rng(0)
+    states = [mdp.start(rng)]
+    for _ in range(5):
+        states.append(mdp.step(states[-1], 1, rng)[1])
+    before = mdp.way.replayed
+    assert mdp.step(states[5], 1, rng)[1] != states[0]
+    assert mdp.way.replayed == before  # it was there
+    mdp.step(states[3], 1, rng)
+    assert mdp.way.replayed == before + 4  # a reset and three steps
+    again = pickle.loads(pickle.dumps(states[4]))
+    one, two = (mdp.step(state, 0, np.random.default_rng(1)) for state in (again, states[4]))
+    assert one[0] == two[0]
+    np.testing.assert_array_equal(mdp.observation(one[1]), mdp.observation(two[1]))
+
+
+def test_the_way_to_save_a_part_can_be_registered():
+    class Handle(Outside):
+        pass
+
+    class InHandle(InOutside):
+        def begin(self):
+            self.world, self.steps = Handle(), [0]
+
+    tp.register_restore(Handle, lambda handle: handle.x, lambda handle, x: setattr(handle, "x", x))
+    problem = opened(gymnasium.wrappers.TransformReward(InHandle(), lambda reward: reward / 2))
+    assert problem.mdp.way.name == "attributes"
+    assert problem.deterministic
+    check_problem(problem, episodes=4)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [((3, get, get), "needs a class or its name, got 3"), ((Outside, 3, get), "get_state must be a function, got 3")],
+)
+def test_what_cannot_be_registered(given, sentence):
+    with pytest.raises(tp.BadInput, match=sentence):
+        tp.register_restore(*given)
 
 
 def test_the_user_can_say_how():
@@ -194,12 +280,8 @@ def test_the_user_can_say_how():
     check_problem(problem, episodes=4)
 
 
-def get(env):
-    return env.unwrapped.x
-
-
 def test_wrong_functions_are_found_out():
-    with pytest.raises(tp.BadInput, match=r"cannot be restored \(functions: restored: step"):
+    with pytest.raises(tp.BadInput, match=r"cannot be restored \(functions: step"):
         opened(Base, get_state=get, set_state=lambda env, x: setattr(env.unwrapped, "x", x + 0.1))
     with pytest.raises(tp.BadInput, match=r"cannot be restored \(functions: ZeroDivisionError"):
         opened(Base, get_state=lambda env: 1 / 0, set_state=lambda env, x: None)
@@ -215,7 +297,7 @@ def test_functions_that_round():
     with pytest.warns(UserWarning, match="set_state restores Base up to rounding only"):
         problem = opened(Base, **options)
     assert not problem.deterministic
-    assert isinstance(problem.mdp.start(np.random.default_rng(0)), Nameless)
+    assert hash(problem.mdp.start(np.random.default_rng(0))) is not None
     with (
         pytest.raises(tp.BadInput, match="Base is not deterministic: it is restored up to rounding only"),
         pytest.warns(UserWarning, match="up to rounding"),
@@ -257,7 +339,7 @@ class Elsewhere(Base):
     [
         (Global, "draws from a global random generator"),
         (PythonGlobal, "draws from a global random generator"),
-        (Elsewhere, "is not reproducible .*: its steps depend on something that is neither its state nor"),
+        (Elsewhere, "is not reproducible .*: its steps depend on something that is neither in its attributes nor"),
     ],
 )
 def test_what_cannot_be_controlled(kind, sentence):
@@ -266,16 +348,14 @@ def test_what_cannot_be_controlled(kind, sentence):
     assert "\n" not in str(error.value)
 
 
-def test_a_single_global_draw_is_noticed(monkeypatch):
+def test_a_single_global_draw_is_noticed():
     """NumPy's global generator changes its words after 624 draws only; before that it moves on in them."""
-    monkeypatch.setattr("tensorplan.problems.gym.faithful.EPISODES", 1)
-    monkeypatch.setattr("tensorplan.problems.gym.faithful.STEPS", 1)
     before = np.random.get_state()
     try:
         np.random.seed(0)
         np.random.random(10)
         with pytest.raises(tp.BadInput, match="draws from a global random generator"):
-            opened(Global)
+            opened(Global, verify=1)
     finally:
         np.random.set_state(before)
 

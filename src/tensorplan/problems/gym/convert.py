@@ -12,6 +12,7 @@ change the optimal policy if episodes can end early.)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -40,6 +41,7 @@ def from_gym(
     discount: float = 1.0,
     bound: float | None = None,
     scale: float = 1.0,
+    observation: Any = "auto",
     frame: Any = None,
     outside: str = "refuse",
     reward_range: tuple[float, float] | str | None = None,
@@ -59,13 +61,16 @@ def from_gym(
 
     ``env``: an id (``options`` are passed to ``gymnasium.make``), an environment, which is copied, or a function that
     makes one.  ``features``: a spec such as ``"poly2"`` (:mod:`tensorplan.features`), a function of the coordinates, a
-    fitted scikit-learn transformer, or a list of these, with ``scale`` for functions; or, for environments with a
-    table, ``"realizing5"``: d = 5 features computed from the exact solution, for benchmarks.  ``kind``: "v" for φ_v, or
-    "q" for φ_q, with a block of features per action.  ``frame``: (low, high) of the coordinates, or a
-    :class:`~tensorplan.features.Frame`; by default the bounds of the observation space, or, where it is unbounded, the
-    range seen in random play plus a margin.  ``outside``: an observation outside of the frame is an error ("refuse"),
-    or is moved to the nearest point of it ("clip"), so that features do not separate such states;
-    ``problem.mdp.clipped`` counts them.
+    fitted scikit-learn transformer, a module of PyTorch (its last hidden layer), or a list of these, with ``scale`` for
+    functions; or, for environments with a table, ``"realizing5"``: d = 5 features computed from the exact solution, for
+    benchmarks.  ``kind``: "v" for φ_v, or "q" for φ_q, with a block of features per action.  ``observation``: how
+    observations become coordinates: "auto" (the numbers of single spaces and tuples; dictionaries as Gymnasium flattens
+    them, discrete parts one-hot; large images averaged over a grid), "numbers" (just the numbers), "flat" (all as
+    Gymnasium flattens it), "image" (images of any size over a grid), or a function of the observation that returns an
+    array of numbers.  ``frame``: (low, high) of the coordinates, or a :class:`~tensorplan.features.Frame`; by default
+    the bounds of the observation space, or, where it is unbounded, the range seen in random play plus a
+    margin.  ``outside``: an observation outside of the frame is an error ("refuse"), or is moved to the nearest point
+    of it ("clip"), so that features do not separate such states; ``problem.mdp.clipped`` counts them.
     ``horizon``: a number of steps, "limit" for the environment's time limit, or None to ignore it.  ``bound``: B; by
     default computed from the exact solution if there is a table.  ``reward_range``: (low, high), or "probe" for the
     range seen in random episodes; known for tables and classic control.  ``return_range``: the same for returns, from
@@ -86,7 +91,7 @@ def from_gym(
     number("discount", discount, 0.0, 1.0)
     if (get_state is None) != (set_state is None):
         raise BadInput("give both get_state and set_state, or neither")
-    opened = Opened(env, options, frame, outside == "clip")
+    opened = Opened(env, options, frame, outside == "clip", observation)
     mdp = opened.mdp(
         horizon=horizon,
         reward_range=reward_range,
@@ -136,14 +141,21 @@ def _featured(
     phi = PointFeatures(mdp, chosen, mdp.actions if kind == "q" else None)
     solution = solve_tabular(mdp, discount) if isinstance(mdp, TabularMDP) else None
     if bound is None:
-        if not isinstance(mdp, TabularMDP):
-            raise BadInput(
-                f"the bound on ‖θ*‖ is not known for {label}: give bound=B, such as the largest value you expect "
-                f"times the square root of the number of features, {chosen.dimension}"
-            )
-        bound = _fitted_bound(mdp, phi, solution, kind)
+        bound = _fitted_bound(mdp, phi, solution, kind) if isinstance(mdp, TabularMDP) else None
     phi_v, phi_q = (phi, None) if kind == "v" else (None, phi)
-    return Problem(mdp, phi_v, phi_q, bound=bound, name=label, solution=solution, discount=discount)
+    problem = Problem(mdp, phi_v, phi_q, bound=bound or 1.0, name=label, solution=solution, discount=discount)
+    return problem if bound else replace(problem, bound=_assumed_bound(problem, chosen.dimension))
+
+
+def _assumed_bound(problem: Problem, dimension: int) -> float:
+    """The largest return there can be, times √d: enough where features are indicators, and assumed elsewhere."""
+    largest = max(map(abs, problem.return_range(0)))
+    if not math.isfinite(largest):
+        raise BadInput(
+            f"the bound on ‖θ*‖ is not known for {problem.name}: give bound=B, such as the largest value you expect "
+            f"times the square root of the number of features, {dimension}"
+        )
+    return largest * math.sqrt(dimension) or 1.0
 
 
 def _fitted_bound(mdp: TabularMDP, phi: PointFeatures, solution: Any, kind: str) -> float:

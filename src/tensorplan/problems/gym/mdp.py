@@ -10,11 +10,12 @@ import numpy as np
 
 from tensorplan.core import END, Array, State
 from tensorplan.core.errors import BadInput
+from tensorplan.problems.gym.points import ObservationPoints, Viewed
 from tensorplan.problems.gym.restoring.constants import FixedAttributes, Pinned
-from tensorplan.problems.gym.restoring.faithful import copied, first_observation, outcome
+from tensorplan.problems.gym.restoring.faithful import copied, first_observation, number_of, unusable
 from tensorplan.problems.gym.restoring.randomness import FORBIDDEN, Randomness
+from tensorplan.problems.gym.restoring.replay import innermost
 from tensorplan.problems.gym.restoring.ways import Held, Way
-from tensorplan.problems.gym.spaces import ObservationPoints, Viewed
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,17 @@ class GymMDP(Viewed):
         self._randomness = Randomness(env)
         self._simple = not self._randomness.elsewhere
         self._pinned = restoring.pinned if restoring.pinned.paths else None
-        self._here: tuple[Held | None, Any] = (None, env)
-        """The state that an environment is in, which need not be restored, and the environment."""
+        self._large = view.large
+        self._capture = restoring.way.capture
+        self._exact = restoring.way.exact
+        self._here: Held | None = None
+        """The state that an environment is in, which need not be restored."""
+        self._there = env
+        """That environment."""
 
     def start(self, rng: np.random.Generator) -> Held:
         """The state after a reset."""
-        self._here = (None, self._env)
+        self._here = None
         if self.restoring.fresh is not None:
             way, state = self.restoring.fresh
             way.restore(self._env, state, rng)
@@ -87,27 +93,35 @@ class GymMDP(Viewed):
 
     def step(self, state: Held, action: int, rng: np.random.Generator) -> tuple[float, State]:
         """One step of the environment from a captured state; the end of an episode, truncated or not, is END."""
-        here, env = self._here
-        if here is not state:
-            env = self.way.restore(self._env, state, rng)
-        self._here = (None, self._env)
+        env = self._there if self._here == state else self.way.restore(self._env, state, rng)
+        self._here = None
         chance: Any = FORBIDDEN if self._guarded else rng
         if self._simple and env is self._env:  # the common case, inlined for speed
             self._bare._np_random = chance
         else:
             self._randomness.set(env, chance)
-        observation, reward, terminated, truncated = outcome(env.step(self._actions[action]))
+        result = env.step(self._actions[action])
+        try:
+            observation, reward, terminated, truncated, _ = result
+        except (TypeError, ValueError):
+            raise unusable(result) from None
+        if type(reward) is not float:
+            reward = number_of(reward)
         if terminated or truncated:
             return reward, END
         if self._pinned is not None:
             self._pinned.set(env)
-        return reward, self._held(env, observation)
+        following = self._held(env, observation)
+        if self._exact:
+            self._here, self._there = following, env
+        return reward, following
 
     def _held(self, env: Any, observation: Any) -> Held:
-        state = self.way.capture(env)
-        state.observation = observation.copy() if type(observation) is np.ndarray else copied(observation)
-        if self.way.exact:
-            self._here = (state, env)
+        state = self._capture(env)
+        if self._large:
+            state.point = self.view.point(observation)
+        else:
+            state.observation = observation.copy() if type(observation) is np.ndarray else copied(observation)
         return state
 
     # ----------------------------------------------------------------- as an environment
@@ -124,9 +138,7 @@ class GymMDP(Viewed):
             if self._look is None:
                 raise BadInput(f"{env} cannot return its last observation: pass the observation as well")
             observation = self._look(bare)
-        state = self.way.capture(bare)
-        state.observation = copied(observation)
-        return state
+        return self._held(bare, observation)
 
     def changed(self, env: Any, fresh: bool) -> str | None:
         """The name of an attribute that changed since this object was made, such as gravity; None if there is none.
@@ -137,9 +149,17 @@ class GymMDP(Viewed):
         return self.constants.changed(env) if fresh or self.constants.sure else None
 
     def observation(self, state: Held) -> Any:
-        """The observation in a state."""
-        return state.observation
+        """The observation in a state; one that is too large to be kept is asked for again."""
+        if not self._large:
+            return state.observation
+        if self._look is None:
+            raise BadInput(
+                f"the observations of {self._bare} are kept as points only, since they are large, and it cannot return "
+                "the last one again: name the function _get_obs"
+            )
+        self._here = None
+        return copied(self._look(innermost(self.way.restore(self._env, state, FORBIDDEN))))
 
     def point(self, state: Held) -> Array:
         """The observation as a point for feature maps, (n,)."""
-        return self.view.point(state.observation)
+        return state.point if self._large else self.view.point(state.observation)

@@ -16,6 +16,8 @@ from tensorplan.core import END
 from tensorplan.core.errors import BadInput, shown
 from tensorplan.core.specs import suggestion, whole
 from tensorplan.problems.gym.mdp import GymMDP, Restoring
+from tensorplan.problems.gym.observations import table_view, view
+from tensorplan.problems.gym.points import Clipping, ObservationPoints, bounded, framed
 from tensorplan.problems.gym.restoring.adapters import adapter_of
 from tensorplan.problems.gym.restoring.constants import FixedAttributes, Pinned, counters
 from tensorplan.problems.gym.restoring.faithful import (
@@ -37,18 +39,10 @@ from tensorplan.problems.gym.restoring.families import (
     prepare,
     register_package,
 )
-from tensorplan.problems.gym.restoring.randomness import layers
-from tensorplan.problems.gym.restoring.replay import Replay
-from tensorplan.problems.gym.restoring.ways import Attributes, Deepcopy, Functions, Held, Way
-from tensorplan.problems.gym.spaces import (
-    Clipping,
-    ObservationPoints,
-    bounded,
-    framed,
-    numbered_actions,
-    table_view,
-    view,
-)
+from tensorplan.problems.gym.restoring.randomness import FORBIDDEN, layers
+from tensorplan.problems.gym.restoring.replay import Deepcopy, Replay, innermost
+from tensorplan.problems.gym.restoring.ways import Attributes, Functions, Held, Way
+from tensorplan.problems.gym.spaces import numbered_actions
 from tensorplan.problems.gym.table import GymTable, has_table
 
 OWN = "gymnasium.envs."
@@ -73,16 +67,18 @@ PAIRS = 2000
 class Opened:
     """A private copy of an environment, without neutral wrappers, and what is known about it."""
 
-    def __init__(self, env: Any, options: dict[str, Any], frame: Any = None, clip: bool = False) -> None:
+    def __init__(
+        self, env: Any, options: dict[str, Any], frame: Any = None, clip: bool = False, observation: Any = "auto"
+    ) -> None:
         made = _make(env, options)
         prepare(made.unwrapped)
-        self.frame, self.clip = frame, clip
+        self.frame, self.clip, self.observation = frame, clip, observation
         self.env, limit = stripped(made)
         self.limit = known_limit(made.unwrapped) if limit is None else limit
         spec = getattr(made, "spec", None)
         self.name: str = spec.id if spec is not None else type(made.unwrapped).__name__
         self.actions = numbered_actions(self.env.action_space, self.name)
-        self.view = view(self.env.observation_space, self.name)
+        self.view = view(self.env.observation_space, self.name, observation)
         self.probe: Probe | None = None
 
     @property
@@ -119,7 +115,8 @@ class Opened:
             raise BadInput(f"{self.name} has no transition table (env.P, env.s) that its steps follow")
         rewards = self._reward_range(reward_range, moments)
         way, constants, held = self._way(probe, moments, restore, functions)
-        self._warn_if_partially_observed(moments, held)
+        if isinstance(way, Attributes | Functions):  # which know the content of states
+            self._warn_if_partially_observed(moments, held)
         points = [self.view.point(moment.observation) for moment in moments]
         made = GymMDP(
             probe.env,
@@ -137,13 +134,13 @@ class Opened:
             rewards,
             self._deterministic(deterministic, probe, way, moments, held),
             not probe.drew,
-            self._look(probe, moments),
+            self._look(probe, way, moments, held),
         )
         made.return_range = known_returns(self.env) if reward_range is None else None
         return made
 
     def _reference(self, probe: Probe) -> tuple[list[Moment], list[list[dict[str, float]]]]:
-        """A reference that can be repeated; if something of an episode is left over, resets start from a fresh state."""
+        """A reference that can be repeated, if need be with each reset from a fresh state."""
         unused = self._fresh(probe)
         found = play_reference(probe, self.name)
         if not probe.effort.compare:
@@ -171,6 +168,8 @@ class Opened:
     def _known_ends(self) -> ObservationPoints:
         """The view, with known ranges for unbounded coordinates."""
         bare = self.env.unwrapped
+        if callable(self.observation):
+            return self.view
         if not type(bare).__module__.startswith(OWN) or self.env.observation_space != bare.observation_space:
             return self.view
         low, high = list(self.view.low), list(self.view.high)
@@ -199,7 +198,7 @@ class Opened:
         env = self.env
         if env is not env.unwrapped or not has_table(env) or getattr(env, "fickle_passenger", False):
             return None
-        table = GymTable(env, horizon, self._framed(table_view(env, len(env.P))))
+        table = GymTable(env, horizon, self._framed(table_view(env, len(env.P), self.name, self.observation)))
         pairs = np.random.default_rng([probe.seed, 2]).permutation(len(env.P) * table.actions)[:PAIRS]
         for number, pair in enumerate(pairs.tolist()):
             state, action = divmod(pair, table.actions)
@@ -238,11 +237,11 @@ class Opened:
     def _ways(self, restore: str, functions: Any) -> list[Way]:
         """The ways to try, fastest first."""
         if functions:
-            return [Functions(*functions, "functions")]
+            return [Functions(functions[0], functions[1], "functions")]
         adapter = adapter_of(type(self.env)) if self.env is self.env.unwrapped else None
         ways: list[Way] = [Attributes(), Deepcopy(), Replay()]
         if adapter is not None:
-            ways.insert(0, Functions(*adapter, "adapter"))
+            ways.insert(0, Functions(adapter.get_state, adapter.set_state, "adapter"))
         return [way for way in ways if restore in ("auto", way.name)]
 
     def _counters(
@@ -251,19 +250,18 @@ class Opened:
         """The counters without which states of the reference would recur; a warning names them."""
         if not found or not isinstance(way, Attributes | Functions) or not probe.effort.compare:
             return ()
-        pinned = Pinned(found)
-        without = []
-        for _ in probe.replay(moments):
-            now = pinned.values(probe.env)
-            pinned.begin(probe.env)
-            without.append(way.capture(probe.env))
-            pinned.put(probe.env, now)
+        given, probe.pinned = probe.pinned, Pinned([*probe.pinned.paths, *found])
+        try:
+            without = [way.capture(probe.env) for _ in probe.replay(moments)]
+        except Exception:  # steps depend on them
+            return ()
+        finally:
+            probe.pinned = given
         if len(set(without)) >= len(set(held)):
             return ()
-        listed = " and ".join(found)
         warnings.warn(
-            f"every step makes a new state of {self.name}, since {listed} counts steps: from_gym(..., "
-            f"ignore={list(found)!r}) keeps it at its value after a reset, if nothing else depends on it",
+            f"states of {self.name} differ by {' and '.join(found)}, counting steps, on which nothing else was seen to "
+            f"depend: from_gym(..., ignore={list(found)!r}) keeps it at its value after a reset",
             stacklevel=4,
         )
         return tuple(found)
@@ -286,11 +284,16 @@ class Opened:
             raise BadInput(f"{self.name} is not deterministic: {difference}")
         return bool(given)
 
-    def _look(self, probe: Probe, moments: Sequence[Moment]) -> Callable[[Any], Any] | None:
+    def _look(
+        self, probe: Probe, way: Way, moments: Sequence[Moment], held: Sequence[Held]
+    ) -> Callable[[Any], Any] | None:
         """A function that returns the last observation, if a common one agrees with the reference; else None."""
-        for look in (_get_obs, _get_ob, _state):
+        for look in (_get_obs, _get_ob, _gen_obs, _state):
             try:
-                if all(same(look(self.env), moment.observation) for moment in probe.replay(moments)):
+                seen = [look(self.env) for _ in probe.replay(moments)]
+                if self.view.large:  # it will be asked for after a restore
+                    seen += [look(innermost(way.restore(probe.env, state, FORBIDDEN))) for state in held]
+                if all(same(one, moment.observation) for one, moment in zip(seen, [*moments, *moments], strict=False)):
                     return look
             except (AttributeError, TypeError, ValueError, Unfaithful):
                 continue
@@ -393,6 +396,10 @@ def _get_obs(env: Any) -> Any:
 
 def _get_ob(env: Any) -> Any:
     return env._get_ob()
+
+
+def _gen_obs(env: Any) -> Any:
+    return env.gen_obs()
 
 
 def _state(env: Any) -> Any:

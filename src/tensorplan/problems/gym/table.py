@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.core import END, Array, State
-from tensorplan.problems.gym.spaces import ObservationPoints, Viewed
+from tensorplan.problems.gym.points import ObservationPoints, Viewed
 from tensorplan.problems.tables.outcomes import ENDED, Outcomes
 from tensorplan.problems.tables.tabular import TabularMDP
 

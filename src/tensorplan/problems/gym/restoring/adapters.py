@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tensorplan.core.errors import BadInput, shown
@@ -17,7 +16,12 @@ class Adapter(NamedTuple):
     set_state: Callable[[Any, Any], object]
 
 
-_ADAPTERS: dict[str, Adapter] = {}
+_KNOWN: dict[str, Adapter] = {}
+"""Those that come with the package."""
+_REGISTERED: dict[str, Adapter] = {}
+"""Those of the user, which go first."""
+_FOUND: dict[type, Adapter | None] = {}
+"""By class, as far as it was looked up."""
 
 
 def register_restore(
@@ -35,17 +39,25 @@ def register_restore(
     for name, function in (("get_state", get_state), ("set_state", set_state)):
         if not callable(function):
             raise BadInput(f"{name} must be a function, got {shown(function)}")
-    _ADAPTERS[kind if isinstance(kind, str) else full_name(kind)] = Adapter(get_state, set_state)
-    adapter_of.cache_clear()
+    _REGISTERED[kind if isinstance(kind, str) else full_name(kind)] = Adapter(get_state, set_state)
+    _FOUND.clear()
 
 
-@lru_cache(maxsize=10_000)
+def know(kind: str, get_state: Callable[[Any], Any], set_state: Callable[[Any, Any], object]) -> None:
+    """Add an adapter that comes with the package."""
+    _KNOWN[kind] = Adapter(get_state, set_state)
+    _FOUND.clear()
+
+
 def adapter_of(kind: type) -> Adapter | None:
     """The adapter of the class, or of the nearest of its bases that has one."""
-    names = [full_name(base) for base in kind.__mro__]
-    return next((_ADAPTERS[name] for name in names if name in _ADAPTERS), None)
+    if kind not in _FOUND:
+        adapters = _KNOWN | _REGISTERED
+        names = [full_name(base) for base in kind.__mro__]
+        _FOUND[kind] = next((adapters[name] for name in names if name in adapters), None)
+    return _FOUND[kind]
 
 
 def full_name(kind: type) -> str:
     """``module.Class``."""
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return f"{getattr(kind, '__module__', '')}.{kind.__qualname__}"  # SWIG's classes have no module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -114,16 +114,8 @@ class Pinned:
 
     def set(self, env: Any) -> None:
         """Set the attributes back."""
-        self.put(env, self._values)
-
-    def put(self, env: Any, values: Mapping[str, Any]) -> None:
-        """Set the attributes to given values."""
-        for path, value in values.items():
+        for path, value in self._values.items():
             setattr(*_owner(env, path), value)
-
-    def values(self, env: Any) -> dict[str, Any]:
-        """The current values."""
-        return {path: getattr(*_owner(env, path)) for path in self.paths}
 
 
 def _owner(env: Any, path: str) -> tuple[Any, str]:

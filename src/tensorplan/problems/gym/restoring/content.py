@@ -18,7 +18,7 @@ import pickle
 import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import blake2b
 from importlib import import_module
 from operator import attrgetter
@@ -52,6 +52,10 @@ HEAP_TYPE = 1 << 9
 
 PROCESS = uuid4().hex
 """Marks what is kept as it is, which means nothing in another process."""
+
+
+_SLOTS: dict[type, tuple[str, ...]] = {}
+"""By class, as far as they were looked up."""
 
 
 class Unsaved(Exception):
@@ -101,7 +105,7 @@ class Content:
         self._kinds: dict[int, Any] = {}
         self._parts: list[Any] = []
         """The parts that adapters save, in the order in which they are met."""
-        self._kept: dict[int, tuple[int, Any]] = {}
+        self._kept: dict[Any, int] = {}
         self._kept_things: list[Any] = []
         self._memo: dict[int, tuple[int, int]] = {}
         """How to write again what was written before, by its id."""
@@ -170,12 +174,17 @@ class Content:
         if adapter is not None:
             return (Mark.PART, self._adapted(layer, adapter))
         own = layer.__dict__
+        names, number = self._named(layer, own)
+        return (number, *[x if type(x) in ATOMS else self._write(x) for x in [own[name] for name in names]])
+
+    def _named(self, layer: Any, own: dict[str, Any]) -> tuple[tuple[str, ...], int]:
+        """The attributes of a layer that are content, and their shape; looked up while it has the same attributes."""
         before, names, number = self._names.get(type(layer), (None, (), 0))
         if own.keys() != before:
             names = tuple(sorted(name for name in own if not self._skipped(layer, name)))
             number = self._shape(type(layer), names)
             self._names[type(layer)] = (dict.fromkeys(own).keys(), names, number)
-        return (number, *[x if type(x) in ATOMS else self._write(x) for x in [own[name] for name in names]])
+        return names, number
 
     def _write(self, x: Any) -> Any:
         kind = type(x)
@@ -199,13 +208,13 @@ class Content:
         if issubclass(kind, enum.Enum):
             number = self._shape(kind, ())
             return lambda x: (Mark.ENUM, number, sys.intern(x.name))
-        if issubclass(kind, KEPT) or kind.__module__.partition(".")[0] in KEPT_MODULES:
+        if issubclass(kind, KEPT) or full_name(kind).partition(".")[0] in KEPT_MODULES:
             return self._write_kept
         if issubclass(kind, np.generic):
             return lambda x: (Mark.SCALAR, sys.intern(x.dtype.str), x.tobytes())
-        if _in_python(kind):
-            return self._write_slotted if slots(kind) else self._write_object
-        return self._write_pickled
+        if not _in_python(kind):
+            return self._write_pickled
+        return self._write_slotted if slots(kind) else self._write_object
 
     def _again(self, x: Any) -> tuple[int, int] | None:
         """How something is written that was written before; else it gets a number."""
@@ -271,10 +280,11 @@ class Content:
         return (Mark.METHOD, self._write(x.__self__), sys.intern(x.__name__))
 
     def _write_kept(self, x: Any) -> Any:
-        if id(x) not in self._kept:
-            self._kept[id(x)] = (len(self._kept), x)
+        key = repr(x) if isinstance(x, gymnasium.Space) else id(x)  # equal spaces of two environments are one
+        if key not in self._kept:
+            self._kept[key] = len(self._kept_things)
             self._kept_things.append(x)
-        return (Mark.KEPT, PROCESS, self._kept[id(x)][0])
+        return (Mark.KEPT, PROCESS, self._kept[key])
 
     def _write_pickled(self, x: Any) -> Any:
         try:
@@ -302,8 +312,9 @@ class Content:
                 continue
             names = SHAPES[what].attributes
             own = layer.__dict__
-            if len(own) != len(names) and own.keys() != self._names.get(type(layer), (None,))[0]:
-                for name in [name for name in own if name not in names and not self._skipped(layer, name)]:
+            present, number = self._named(layer, own)
+            if number != what:
+                for name in set(present).difference(names):
                     del own[name]
             for name, x in zip(names, written):  # noqa: B905  # in the inner loop of every query
                 own[name] = self._read(x) if type(x) is tuple else x
@@ -403,9 +414,14 @@ class Content:
         return self._kinds[number]
 
 
-@lru_cache(maxsize=10_000)
 def slots(kind: type) -> tuple[str, ...]:
     """The attributes of a class that are not in a dictionary."""
+    if kind not in _SLOTS:
+        _SLOTS[kind] = _slots(kind)
+    return _SLOTS[kind]
+
+
+def _slots(kind: type) -> tuple[str, ...]:
     named = [base.__dict__.get("__slots__", ()) for base in kind.__mro__]
     listed = [name for names in named for name in ((names,) if isinstance(names, str) else names)]
     return tuple(name for name in listed if name not in ("__dict__", "__weakref__"))
@@ -413,4 +429,5 @@ def slots(kind: type) -> tuple[str, ...]:
 
 def _in_python(kind: type) -> bool:
     """Whether objects of a class keep all their data in attributes: no base class is built in or compiled."""
-    return all(base is object or base.__flags__ & HEAP_TYPE for base in kind.__mro__)
+    made_by_python = all(base is object or base.__flags__ & HEAP_TYPE for base in kind.__mro__)
+    return made_by_python and bool(kind.__dictoffset__ or slots(kind))

@@ -242,8 +242,8 @@ def resampled(probe: Probe, way: Way, moments: Sequence[Moment], held: Sequence[
             found = probe.step(env, moment.episode + other * OTHER_NUMBERS, moment.time, moment.action)
             if not same(found, moment.result):
                 return (
-                    f"step {moment.time} of episode {moment.episode} with action {moment.action} gave "
-                    f"{_shown(moment.result)}, and with other random numbers {_shown(found)}"
+                    f"with other random numbers, step {moment.time} of episode {moment.episode} with action "
+                    f"{moment.action} differs: {_difference(moment.result, found)}"
                 )
     return None
 
@@ -253,7 +253,7 @@ def _once(probe: Probe, way: Way, moment: Moment, state: Held, slack: float) -> 
     env = way.restore(probe.env, state, probe.generator(0, 0))
     result = probe.step(env, moment.episode, moment.time, moment.action)
     _compare(moment, result, slack)
-    return result, None if result[2] or result[3] or way.name == "deepcopy" else way.capture(env)
+    return result, None if result[2] or result[3] else way.capture(env)
 
 
 def _follow(probe: Probe, way: Way, moments: Sequence[Moment], held: Sequence[Held], start: int) -> None:
@@ -263,17 +263,34 @@ def _follow(probe: Probe, way: Way, moments: Sequence[Moment], held: Sequence[He
         moment = moments[ahead]
         if moment.episode != moments[start].episode:
             break
-        if way.name != "deepcopy" and way.capture(env) != held[ahead]:
+        if way.capture(env) != held[ahead]:
             raise Unfaithful(f"restored at step {moments[start].time}, it is in another state at step {moment.time}")
         _compare(moment, probe.step(env, moment.episode, moment.time, moment.action), 0.0)
 
 
 def _compare(moment: Moment, found: tuple[Any, float, bool, bool], slack: float) -> None:
     if not same(moment.result, found, slack):
-        raise Unfaithful(
-            f"step {moment.time} of episode {moment.episode} with action {moment.action} gave {_shown(found)} "
-            f"instead of {_shown(moment.result)}"
-        )
+        where = f"step {moment.time} of episode {moment.episode} with action {moment.action}"
+        raise Unfaithful(f"{where}: {_difference(moment.result, found)}")
+
+
+def _difference(one: tuple[Any, float, bool, bool], two: tuple[Any, float, bool, bool]) -> str:
+    """Where two results of a step differ first."""
+    for what, x, y in zip(("observation", "reward", "terminated", "truncated"), one, two, strict=True):
+        if not same(x, y):
+            return f"{what} {_first_difference(x, y)}"
+    return "rounding"
+
+
+def _first_difference(one: Any, two: Any) -> str:
+    if isinstance(one, dict) and isinstance(two, dict) and one.keys() == two.keys():
+        key = next(key for key in one if not same(one[key], two[key]))
+        return f"{key!r}: {_first_difference(one[key], two[key])}"
+    if isinstance(one, np.ndarray) and np.shape(one) == np.shape(two) and one.size > 1:
+        place = next(place for place, x in np.ndenumerate(one) if not same(x, two[place]))
+        entry = ", ".join(map(str, place))
+        return f"[{entry}] was {one[place]:.6g} and then {two[place]:.6g}"
+    return f"was {shown(one)} and then {shown(two)}"
 
 
 # ------------------------------------------------------------------------------------------ results of steps
@@ -282,27 +299,31 @@ def _compare(moment: Moment, found: tuple[Any, float, bool, bool], slack: float)
 def first_observation(env: Any) -> Any:
     """What a reset shows."""
     result = env.reset()
-    if type(result) is not tuple or len(result) != 2:
-        raise ProblemError(
-            f"reset() of {env.unwrapped} returned {shown(result)}, expected (observation, info), as in Gymnasium"
-        )
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ProblemError(f"reset() returned {shown(result)}, expected (observation, info)")
     return result[0]
 
 
 def outcome(result: Any) -> tuple[Any, float, bool, bool]:
     """(observation, reward, terminated, truncated) of a step, checked."""
-    if type(result) is not tuple or len(result) != 5:
-        listed = f"{len(result)} values" if isinstance(result, tuple | list) else shown(result)
-        old = ", which is the interface of Gym before 0.26" if isinstance(result, tuple) and len(result) == 4 else ""
-        raise ProblemError(
-            f"step() returned {listed}{old}, expected (observation, reward, terminated, truncated, info)"
-        )
-    observation, reward, terminated, truncated, _ = result
-    return observation, reward if type(reward) is float else number_of(reward), bool(terminated), bool(truncated)
+    try:
+        observation, reward, terminated, truncated, _ = result
+    except (TypeError, ValueError):
+        raise unusable(result) from None
+    return observation, number_of(reward), bool(terminated), bool(truncated)
+
+
+def unusable(result: Any) -> ProblemError:
+    """The error for a step that did not return five things."""
+    listed = f"{len(result)} values" if isinstance(result, tuple | list) else shown(result)
+    old = ", as in Gym before 0.26" if isinstance(result, tuple) and len(result) == 4 else ""
+    return ProblemError(f"step() returned {listed}{old}, expected (observation, reward, terminated, truncated, info)")
 
 
 def number_of(reward: Any) -> float:
     """A reward as a float."""
+    if type(reward) is int:
+        return float(reward)
     if isinstance(reward, np.ndarray) and reward.shape:
         raise ProblemError(f"step() returned a reward of shape {reward.shape}, expected a number")
     try:
@@ -325,13 +346,6 @@ def same(one: Any, two: Any, slack: float = 0.0) -> bool:
             return False
         return bool(np.allclose(one, two, rtol=slack, atol=slack, equal_nan=True))
     return bool(one == two)
-
-
-def _shown(result: tuple[Any, float, bool, bool]) -> str:
-    observation, reward, terminated, truncated = result
-    if isinstance(observation, np.ndarray):
-        observation = np.array2string(observation.ravel(), precision=6, threshold=8, max_line_width=10_000)
-    return f"{shown(observation)}, reward {reward:g}{', the end' if terminated or truncated else ''}"
 
 
 def copied(x: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorplan.core.errors import BadInput
-from tensorplan.problems.gym.restoring.adapters import full_name, register_restore
+from tensorplan.problems.gym.restoring.adapters import full_name, know
 from tensorplan.problems.gym.restoring.content import ATOMS, FORMAT
 
 PACKAGES = {
@@ -140,7 +140,7 @@ def _set_emulator(emulator: Any, saved: bytes) -> None:
     emulator.restoreState(ALEState(saved))
 
 
-register_restore("ale_py._ale_py.ALEInterface", _get_emulator, _set_emulator)
+know("ale_py._ale_py.ALEInterface", _get_emulator, _set_emulator)
 
 
 # ------------------------------------------------------------------------------------------ MuJoCo
@@ -172,7 +172,7 @@ def _set_mujoco(data: Any, saved: Any) -> None:
         array[...] = np.frombuffer(values, array.dtype).reshape(array.shape)
 
 
-register_restore("mujoco._structs.MjData", _get_mujoco, _set_mujoco)
+know("mujoco._structs.MjData", _get_mujoco, _set_mujoco)
 
 
 # ------------------------------------------------------------------------------------------ MinAtar
@@ -226,7 +226,7 @@ def _numbers(listed: list[Any]) -> list[Any]:
     return [x if type(x) in ATOMS else x.item() if isinstance(x, np.generic) else _numbers(x) for x in listed]
 
 
-register_restore("minatar.gym.BaseEnv", _get_minatar, _set_minatar)
+know("minatar.gym.BaseEnv", _get_minatar, _set_minatar)
 
 
 # ------------------------------------------------------------------------------------------ MiniGrid
@@ -242,17 +242,16 @@ class _Tiles:
     """The objects of MiniGrid that never change, such as walls: one of each kind and colour, with a number."""
 
     def __init__(self) -> None:
-        from minigrid.core import constants, world_object
+        from minigrid.core import constants
+        from minigrid.core import world_object as objects
 
+        tiles = [objects.Lava(), *[kind(color) for kind in (objects.Wall, objects.Floor) for color in constants.COLORS]]
         self.made: list[Any] = [None] * 256
-        """By number; made once, all of them."""
+        """By number."""
         self._numbers: dict[tuple[type, str], int] = {}
-        for kind in (world_object.Wall, world_object.Floor, world_object.Lava):
-            for color, index in constants.COLOR_TO_IDX.items():
-                tile = kind() if kind is world_object.Lava else kind(color)
-                number = 1 + constants.OBJECT_TO_IDX[tile.type] * COLORS + index
-                if tile.color == color:
-                    self.made[number], self._numbers[kind, color] = tile, number
+        for tile in tiles:
+            number = 1 + constants.OBJECT_TO_IDX[tile.type] * COLORS + constants.COLOR_TO_IDX[tile.color]
+            self.made[number], self._numbers[type(tile), tile.color] = tile, number
         self.by_id = {id(tile): number for number, tile in enumerate(self.made) if tile is not None} | {id(None): EMPTY}
 
     def number(self, tile: Any) -> int:
@@ -291,4 +290,4 @@ def _set_grid(grid: Any, saved: Any) -> None:
     grid.grid = objects
 
 
-register_restore("minigrid.core.grid.Grid", _get_grid, _set_grid)
+know("minigrid.core.grid.Grid", _get_grid, _set_grid)

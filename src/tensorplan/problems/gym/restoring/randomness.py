@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import gymnasium
@@ -11,6 +13,9 @@ import numpy as np
 
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 """The kinds of generators; contents name them by their place here."""
+
+KEPT = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, gymnasium.Space)
+"""Types of objects that are not searched for random generators."""
 
 SKIPPED = ("env", "spec", "_np_random", "_np_random_seed", "_cached_spec", "render_mode", "metadata")
 """Attributes of environments and wrappers that are not part of a state."""
@@ -47,6 +52,9 @@ class _PythonRandom(random.Random):
         self._rng = rng
         super().__init__(0)
 
+    def __deepcopy__(self, memo: Any) -> _PythonRandom:
+        return self  # the next step brings another one
+
     def random(self) -> float:
         """Uniform on [0, 1)."""
         return self._rng.random()
@@ -70,19 +78,22 @@ class Generators:
     def __init__(self) -> None:
         self._made: list[Any] = [None, None, None]
 
-    def use(self, rng: Any) -> None:
-        """Take up the generator of a query."""
+    def use(self, rng: Any) -> list[Any]:
+        """Take up the generator of a query; what there is of each kind."""
         self._made = [rng, None, None]
+        return self._made
 
     def like(self, kind: int) -> Any:
         """The generator as one of that kind."""
-        if self._made[kind] is None:
+        made = self._made[kind]
+        if made is None:
             rng = self._made[0]
-            if isinstance(rng, Forbidden):
-                self._made[kind] = rng
+            if rng is FORBIDDEN:
+                made = rng
             else:
-                self._made[kind] = np.random.RandomState(rng.bit_generator) if kind == 1 else _PythonRandom(rng)
-        return self._made[kind]
+                made = np.random.RandomState(rng.bit_generator) if kind == 1 else _PythonRandom(rng)
+            self._made[kind] = made
+        return made
 
 
 def kind_of(generator: Any) -> int:
@@ -94,26 +105,29 @@ class Randomness:
     """The places of an environment that hold random generators."""
 
     def __init__(self, env: Any) -> None:
+        stack = layers(env)
         self.generators = Generators()
-        self._bare = env.unwrapped
         self.elsewhere = [
-            (depth, path, kind_of(found))
-            for depth, layer in enumerate(layers(env))
-            for path, found in _paths(layer, DEPTH, {id(env)})
+            (depth - len(stack), _owner(path), path[-1], kind_of(found))
+            for depth, layer in enumerate(stack)
+            for path, found in _paths(layer, DEPTH, {id(each) for each in stack})
         ]
-        """(layer, attribute path, kind) of generators other than Gymnasium's own."""
+        """Of generators other than Gymnasium's own: the layer, counted from behind, their owner, name and kind."""
 
     def set(self, env: Any, rng: Any) -> None:
         """Make all random numbers of the environment come from ``rng``."""
         env.unwrapped._np_random = rng
         if self.elsewhere:
             generators = self.generators
-            generators.use(rng)
-            for depth, path, kind in self.elsewhere:
-                owner = layers(env)[depth]
-                for name in path[:-1]:
-                    owner = getattr(owner, name)
-                setattr(owner, path[-1], generators.like(kind))
+            made = generators.use(rng)
+            stack = layers(env)
+            for depth, owner, name, kind in self.elsewhere:
+                setattr(owner(stack[depth]), name, made[kind] or generators.like(kind))
+
+
+def _owner(path: tuple[str, ...]) -> Callable[[Any], Any]:
+    """The function from a layer to the object whose attribute is the last of the path."""
+    return attrgetter(".".join(path[:-1])) if len(path) > 1 else lambda layer: layer
 
 
 def layers(env: Any) -> list[Any]:
@@ -129,10 +143,10 @@ def layers(env: Any) -> list[Any]:
 
 def _paths(owner: Any, depth: int, seen: set[int]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, x in list(getattr(owner, "__dict__", {}).items()):
-        if name in SKIPPED or id(x) in seen:
+        if id(x) in seen or (depth == DEPTH and name in SKIPPED):
             continue
         if isinstance(x, GENERATORS):
             yield (name,), x
-        elif depth and hasattr(x, "__dict__") and not isinstance(x, type | gymnasium.Space):
+        elif depth and hasattr(x, "__dict__") and not isinstance(x, KEPT):
             seen.add(id(x))
             yield from (((name, *rest), found) for rest, found in _paths(x, depth - 1, seen))

@@ -1,12 +1,19 @@
-"""The way of last resort: the actions since the last reset, taken again, with the random numbers of the first time.
+"""Ways back to a state whose content is not known: it is identified by its past, the actions since the last reset.
 
-It needs nothing of an environment but that its steps depend on its past and its generators alone.  The price: going
-back to a state t steps after a reset takes t steps.  They are not queries, and ``replayed`` counts them.  A state that
-lies ahead of where the environment is costs the difference only, and the state where it is, nothing.
+* :class:`Deepcopy`: a copy of the whole environment.
+* :class:`Replay`, the last resort: the actions taken again, with the random numbers of the first time.  It needs
+  nothing of an environment but that its steps depend on its past and its generators alone.  The price: going back to a
+  state t steps after a reset takes t steps.  They are not queries, and ``replayed`` counts them.  A state that lies
+  ahead of where the environment is costs the difference only, and the state where it is, nothing.
+
+Equal pasts are equal states; equal states with different pasts are not recognised.
 """
 
 from __future__ import annotations
 
+import copy
+import itertools
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -14,7 +21,7 @@ import gymnasium
 import numpy as np
 
 from tensorplan.core.errors import BadInput
-from tensorplan.problems.gym.restoring.randomness import Forbidden, Randomness
+from tensorplan.problems.gym.restoring.randomness import FORBIDDEN, Randomness
 from tensorplan.problems.gym.restoring.ways import Held
 
 
@@ -28,13 +35,12 @@ class Link(NamedTuple):
 class Past:
     """The steps since a reset, which share their beginnings with other pasts."""
 
-    __slots__ = ("before", "digest", "length", "link")
+    __slots__ = ("before", "digest", "link")
 
     def __init__(self, link: Link, before: Past | None) -> None:
         self.link, self.before = link, before
-        self.length: int = 0 if before is None else before.length + 1
-        earlier = b"" if before is None else before.digest
-        self.digest = blake2b(earlier + repr(link).encode(), digest_size=16).digest()
+        earlier: bytes = b"" if before is None else before.digest
+        self.digest: bytes = blake2b(earlier + repr(link).encode(), digest_size=16).digest()
 
     def __reduce__(self) -> Any:
         return _past, ([past.link for past in reversed(self.back_to(None))],)
@@ -64,13 +70,62 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def reset(self, **options: Any) -> Any:
         """A reset, with the generator's state before it."""
-        self.past = Past(Link(None, _generator(self.unwrapped)), None)
-        return self.env.reset(**options)
+        return self._recorded(None, None, lambda: self.env.reset(**options))
 
     def step(self, action: Any) -> Any:
         """A step, with the generator's state before it."""
-        self.past = Past(Link(action, _generator(self.unwrapped)), self.past)
-        return self.env.step(action)
+        return self._recorded(action, self.past, lambda: self.env.step(action))
+
+    def _recorded(self, action: Any, before: Past | None, take: Callable[[], Any]) -> Any:
+        generator = _generator(self.unwrapped)
+        self.past = None  # nowhere, if it raises
+        result = take()
+        drew = _generator(self.unwrapped) != generator
+        self.past = Past(Link(action, generator if drew else None), before)
+        return result
+
+    def held(self) -> Held:
+        """A state with this past."""
+        assert self.past is not None
+        return Held(self.past.digest)
+
+
+def innermost(env: Any) -> Any:
+    """The environment without a memory."""
+    return env.env if isinstance(env, Recorder) else env
+
+
+class Unrecorded(Held):
+    """A state of an environment whose past is not known: it cannot be compared with others."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Deepcopy:
+    """A copy of the whole environment."""
+
+    name = "deepcopy"
+    exact = True
+    _found = itertools.count()
+
+    def opened(self, env: Any) -> Any:
+        """The environment with a memory."""
+        return Recorder(env)
+
+    def capture(self, env: Any) -> Held:
+        """A copy of the environment."""
+        if isinstance(env, Recorder):
+            state = env.held()
+            state.value = copy.deepcopy(env)
+            return state
+        state = Unrecorded()
+        state.value = Recorder(copy.deepcopy(env))
+        state.value.past = Past(Link("found", next(self._found)), None)
+        return state
+
+    def restore(self, env: Any, state: Held, rng: Any) -> Any:
+        """A copy of the captured copy, since the next step changes it."""
+        return copy.deepcopy(state.value)
 
 
 class Replay:
@@ -90,9 +145,12 @@ class Replay:
 
     def capture(self, env: Any) -> Held:
         """The past of the environment."""
-        if not isinstance(env, Recorder) or env.past is None:
-            raise BadInput("an environment that is restored by replaying its actions can be captured in no other way")
-        state = Held(env.past.digest)
+        if not isinstance(env, Recorder):
+            raise BadInput(
+                f"the state that {env} is in cannot be captured, only those that its own steps lead to: "
+                "give get_state(env) and set_state(env, state)"
+            )
+        state = env.held()
         state.value = env.past
         return state
 
@@ -115,7 +173,7 @@ class Replay:
 def _generator(bare: Any) -> Any:
     """The kind of the generator, and its state; None where drawing is forbidden."""
     rng = bare._np_random
-    if rng is None or isinstance(rng, Forbidden):
+    if rng is None or rng is FORBIDDEN:
         return None
     bits = rng.bit_generator
     return type(bits).__name__, bits.state
@@ -123,7 +181,7 @@ def _generator(bare: Any) -> Any:
 
 def _generator_in(written: Any) -> Any:
     if written is None:
-        return Forbidden()
+        return FORBIDDEN
     kind, state = written
     bits = getattr(np.random, kind)()
     bits.state = state

@@ -3,8 +3,8 @@
 * :class:`Attributes`: the content of the attributes of the environment and its wrappers, parts outside of Python by
   adapters.
 * :class:`Functions`: two functions of the environment, given by the user or by an adapter.
-* :class:`Deepcopy`: a copy of the whole environment.
-* :class:`~tensorplan.problems.gym.restoring.replay.Replay`: the actions since the last reset, taken again.
+* by the past of the environment (:mod:`tensorplan.problems.gym.restoring.replay`): a copy of all of it, or its actions
+  since the last reset, taken again.
 
 None of them is trusted: :mod:`tensorplan.problems.gym.restoring.faithful` compares each with an undisturbed
 environment.
@@ -12,14 +12,14 @@ environment.
 
 from __future__ import annotations
 
-import copy
-import itertools
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
 
+from tensorplan.core import Array
 from tensorplan.problems.gym.restoring.content import SHAPES, Content, Shape
 from tensorplan.problems.gym.restoring.randomness import SKIPPED, layers
 
@@ -34,12 +34,15 @@ class Held(bytes):
     """A captured state, equal to others of the same content."""
 
     value: Any
-    """What it is restored from."""
+    """What it is restored from, if not from its content."""
     observation: Any
-    """The observation in this state."""
+    """The observation in this state, unless it is large."""
+    point: Array
+    """If it is large, what features see of it."""
 
     def __repr__(self) -> str:
-        return f"<{self.observation}>"
+        seen = self.__dict__.get("observation")
+        return f"<state {blake2b(self, digest_size=4).hexdigest()}>" if seen is None else f"<{seen}>"
 
     def __reduce__(self) -> Any:
         return _held, (bytes(self), self.__dict__, SHAPES)
@@ -110,36 +113,16 @@ class Functions:
     def capture(self, env: Any) -> Held:
         """What ``get_state`` returns, and its content."""
         value = self.get_state(env)
-        state = Held(value if type(value) is bytes else self._content.write_value(value))
+        if type(value) is bytes:
+            return Held(value)
+        state = Held(self._content.write_value(value))
         state.value = value
         return state
 
     def restore(self, env: Any, state: Held, rng: Any) -> Any:
         """The same environment after ``set_state``."""
-        self.set_state(env, state.value)
+        self.set_state(env, state.value if hasattr(state, "value") else state)
         return env
-
-
-class Deepcopy:
-    """A copy of the whole environment, whose content is not known: no two states are equal."""
-
-    name = "deepcopy"
-    exact = True
-    _count = itertools.count()
-
-    def opened(self, env: Any) -> Any:
-        """The environment itself."""
-        return env
-
-    def capture(self, env: Any) -> Held:
-        """A copy of the environment."""
-        state = Held(next(self._count).to_bytes(8))
-        state.value = copy.deepcopy(env)
-        return state
-
-    def restore(self, env: Any, state: Held, rng: Any) -> Any:
-        """A copy of the captured copy, since the next step changes it."""
-        return copy.deepcopy(state.value)
 
 
 def skipped(layer: Any, name: str) -> bool:
