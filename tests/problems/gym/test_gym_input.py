@@ -51,7 +51,11 @@ class Walk(gymnasium.Env):
         ("FrozenLake-v1", {"features": "pol2"}, r"unknown feature map 'pol'; did you mean 'poly'\?"),
         ("FrozenLake-v1", {"kind": "w"}, r"kind must be one of v, q, got 'w'"),
         ("CartPole-v1", {"features": "onehot", "bound": 1}, r"'onehot' needs a frame of whole numbers"),
-        ("Blackjack-v1", {"deterministic": True, "bound": 1}, r"Blackjack-v1 is not deterministic: with other random numbers, step"),
+        (
+            "Blackjack-v1",
+            {"deterministic": True, "bound": 1},
+            r"is not deterministic: with other random numbers, step",
+        ),
         ("FrozenLake-v1", {"deterministic": True}, r"is not deterministic: its transition table has several outcomes"),
         ("Taxi-v4", {"reward_range": (0, 1)}, r"rewards of Taxi-v4 go from -10 to 20, not reward_range=\(0, 1\)"),
         (lambda: wrappers.Autoreset(Walk()), {}, r"resets itself at the end of an episode"),

@@ -14,8 +14,8 @@ from tensorplan.problems.gym.points import ObservationPoints, Viewed
 from tensorplan.problems.gym.restoring.constants import FixedAttributes, Pinned
 from tensorplan.problems.gym.restoring.faithful import copied, first_observation, number_of, unusable
 from tensorplan.problems.gym.restoring.randomness import FORBIDDEN, Randomness
-from tensorplan.problems.gym.restoring.replay import innermost
-from tensorplan.problems.gym.restoring.ways import Held, Way
+from tensorplan.problems.gym.restoring.replay import generator_in, saved_generator
+from tensorplan.problems.gym.restoring.ways import Fresh, Held, Way
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Restoring:
     """How an environment gets back to its states, and what was found out about that."""
 
     way: Way
-    fresh: tuple[Way, Held] | None
-    """What it is set back to before each reset, where something of the last episode would be left over."""
+    fresh: Fresh | None
+    """What it is set back to before each reset."""
     pinned: Pinned
     constants: FixedAttributes
     steps: int
@@ -83,8 +83,7 @@ class GymMDP(Viewed):
         """The state after a reset."""
         self._here = None
         if self.restoring.fresh is not None:
-            way, state = self.restoring.fresh
-            way.restore(self._env, state, rng)
+            self.restoring.fresh.put(rng)
         self._randomness.set(self._env, rng)
         observation = first_observation(self._env)
         if self._pinned is not None:
@@ -100,6 +99,7 @@ class GymMDP(Viewed):
             self._bare._np_random = chance
         else:
             self._randomness.set(env, chance)
+        generator = saved_generator(chance) if self._large else None
         result = env.step(self._actions[action])
         try:
             observation, reward, terminated, truncated, _ = result
@@ -112,16 +112,18 @@ class GymMDP(Viewed):
         if self._pinned is not None:
             self._pinned.set(env)
         following = self._held(env, observation)
+        if self._large:
+            del following.observation
+            following.origin = (state, action, generator)
         if self._exact:
             self._here, self._there = following, env
         return reward, following
 
     def _held(self, env: Any, observation: Any) -> Held:
         state = self._capture(env)
+        state.observation = observation.copy() if type(observation) is np.ndarray else copied(observation)
         if self._large:
             state.point = self.view.point(observation)
-        else:
-            state.observation = observation.copy() if type(observation) is np.ndarray else copied(observation)
         return state
 
     # ----------------------------------------------------------------- as an environment
@@ -149,16 +151,15 @@ class GymMDP(Viewed):
         return self.constants.changed(env) if fresh or self.constants.sure else None
 
     def observation(self, state: Held) -> Any:
-        """The observation in a state; one that is too large to be kept is asked for again."""
-        if not self._large:
+        """The observation in a state; where they are large, the step that showed it is taken again."""
+        if hasattr(state, "observation"):
             return state.observation
-        if self._look is None:
-            raise BadInput(
-                f"the observations of {self._bare} are kept as points only, since they are large, and it cannot return "
-                "the last one again: name the function _get_obs"
-            )
+        before, action, generator = state.origin
         self._here = None
-        return copied(self._look(innermost(self.way.restore(self._env, state, FORBIDDEN))))
+        rng = generator_in(generator)
+        env = self.way.restore(self._env, before, rng)
+        self._randomness.set(env, rng)
+        return copied(env.step(self._actions[action])[0])
 
     def point(self, state: Held) -> Array:
         """The observation as a point for feature maps, (n,)."""

@@ -20,6 +20,7 @@ from tensorplan.problems.gym.observations import table_view, view
 from tensorplan.problems.gym.points import Clipping, ObservationPoints, bounded, framed
 from tensorplan.problems.gym.restoring.adapters import adapter_of
 from tensorplan.problems.gym.restoring.constants import FixedAttributes, Pinned, counters
+from tensorplan.problems.gym.restoring.content import Content
 from tensorplan.problems.gym.restoring.faithful import (
     Effort,
     Moment,
@@ -39,9 +40,9 @@ from tensorplan.problems.gym.restoring.families import (
     prepare,
     register_package,
 )
-from tensorplan.problems.gym.restoring.randomness import FORBIDDEN, layers
-from tensorplan.problems.gym.restoring.replay import Deepcopy, Replay, innermost
-from tensorplan.problems.gym.restoring.ways import Attributes, Functions, Held, Way
+from tensorplan.problems.gym.restoring.randomness import layers
+from tensorplan.problems.gym.restoring.replay import Deepcopy, Replay
+from tensorplan.problems.gym.restoring.ways import Attributes, Fresh, Functions, Held, Way
 from tensorplan.problems.gym.spaces import numbered_actions
 from tensorplan.problems.gym.table import GymTable, has_table
 
@@ -134,34 +135,29 @@ class Opened:
             rewards,
             self._deterministic(deterministic, probe, way, moments, held),
             not probe.drew,
-            self._look(probe, way, moments, held),
+            self._look(probe, moments),
         )
         made.return_range = known_returns(self.env) if reward_range is None else None
         return made
 
     def _reference(self, probe: Probe) -> tuple[list[Moment], list[list[dict[str, float]]]]:
-        """A reference that can be repeated, if need be with each reset from a fresh state."""
-        unused = self._fresh(probe)
-        found = play_reference(probe, self.name)
-        if not probe.effort.compare:
-            return found
-        difference = reproducible(probe, found[0])
-        if difference is not None and unused is not None:
-            probe.fresh = unused
+        """A reference that can be repeated: with resets from a fresh state, or just as the environment resets."""
+        difference: str | None = None
+        for fresh in dict.fromkeys([self._fresh(), None]):
+            probe.fresh = fresh
             found = play_reference(probe, self.name)
-            difference = reproducible(probe, found[0])
-        if difference is not None:
-            raise BadInput(
-                f"{self.name} is not reproducible ({difference}): its steps depend on something that is neither "
-                "in its attributes nor drawn from a generator in them"
-            )
-        return found
+            difference = reproducible(probe, found[0]) if probe.effort.compare else None
+            if difference is None:
+                return found
+        raise BadInput(
+            f"{self.name} is not reproducible ({difference}): its steps depend on something that is neither "
+            "in its attributes nor drawn from a generator in them"
+        )
 
-    def _fresh(self, probe: Probe) -> tuple[Way, Held] | None:
+    def _fresh(self) -> Fresh | None:
         """The state before the first reset, if it can be captured."""
-        way = Attributes()
         try:
-            return way, way.capture(probe.env)
+            return Fresh(self.env)
         except Exception:
             return None
 
@@ -216,7 +212,7 @@ class Opened:
         reasons = []
         for way in self._ways(restore, functions):
             try:
-                probe.env = way.opened(self.env)
+                probe.env = way.opened(self.env, probe.fresh)
                 constants = FixedAttributes(self.env)
                 held = captured(probe, way, moments, constants)
                 if probe.effort.compare:
@@ -284,16 +280,11 @@ class Opened:
             raise BadInput(f"{self.name} is not deterministic: {difference}")
         return bool(given)
 
-    def _look(
-        self, probe: Probe, way: Way, moments: Sequence[Moment], held: Sequence[Held]
-    ) -> Callable[[Any], Any] | None:
+    def _look(self, probe: Probe, moments: Sequence[Moment]) -> Callable[[Any], Any] | None:
         """A function that returns the last observation, if a common one agrees with the reference; else None."""
         for look in (_get_obs, _get_ob, _gen_obs, _state):
             try:
-                seen = [look(self.env) for _ in probe.replay(moments)]
-                if self.view.large:  # it will be asked for after a restore
-                    seen += [look(innermost(way.restore(probe.env, state, FORBIDDEN))) for state in held]
-                if all(same(one, moment.observation) for one, moment in zip(seen, [*moments, *moments], strict=False)):
+                if all(same(look(self.env), moment.observation) for moment in probe.replay(moments)):
                     return look
             except (AttributeError, TypeError, ValueError, Unfaithful):
                 continue
@@ -316,9 +307,9 @@ class Opened:
 
     def _warn_if_partially_observed(self, moments: Sequence[Moment], held: Sequence[Held]) -> None:
         first: dict[bytes, Held] = {}
+        content = Content(lambda layer, name: False)
         for moment, state in zip(moments, held, strict=True):
-            point = self.view.point(moment.observation)
-            if first.setdefault(point.tobytes(), state) != state:
+            if first.setdefault(content.write_value(moment.observation), state) != state:
                 warnings.warn(
                     f"the observation of {self.name} is not its state: {shown(moment.observation)} was seen in "
                     "different states; plans use the whole state, features only what is observed",

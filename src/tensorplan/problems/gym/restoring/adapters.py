@@ -59,5 +59,5 @@ def adapter_of(kind: type) -> Adapter | None:
 
 
 def full_name(kind: type) -> str:
-    """``module.Class``."""
-    return f"{getattr(kind, '__module__', '')}.{kind.__qualname__}"  # SWIG's classes have no module
+    """``module.Class``; classes of SWIG have no module."""
+    return ".".join([*[kind.__module__] * hasattr(kind, "__module__"), kind.__qualname__])

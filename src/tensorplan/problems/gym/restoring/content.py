@@ -153,7 +153,20 @@ class Content:
     def write(self, layers: Sequence[Any]) -> bytes:
         """The content of the layers of an environment."""
         self._begin({id(layer): (Mark.LAYER, depth) for depth, layer in enumerate(layers)})
-        return marshal.dumps([self._layer(layer) for layer in layers], FORMAT)
+        try:
+            return marshal.dumps([self._layer(layer) for layer in layers], FORMAT)
+        except Unsaved as reason:
+            raise Unsaved(f"{self._culprit(layers)}{reason}") from None
+
+    def _culprit(self, layers: Sequence[Any]) -> str:
+        """The attribute that cannot be written."""
+        for layer in layers:
+            for name in self._named(layer, layer.__dict__)[0]:
+                try:
+                    self._write(layer.__dict__[name])
+                except Unsaved:
+                    return f"in its attribute {name!r} "
+        return ""
 
     def write_value(self, x: Any) -> bytes:
         """The content of anything else."""

@@ -17,8 +17,9 @@ import numpy as np
 
 from tensorplan.core.errors import BadInput, ProblemError, shown
 from tensorplan.problems.gym.restoring.constants import FixedAttributes, Pinned, numbers
+from tensorplan.problems.gym.restoring.content import Unsaved
 from tensorplan.problems.gym.restoring.randomness import Randomness
-from tensorplan.problems.gym.restoring.ways import Functions, Held, Way
+from tensorplan.problems.gym.restoring.ways import Fresh, Functions, Held, Way
 from tensorplan.problems.simulate import global_generators
 
 STEPS, SECONDS = 200, 5.0
@@ -97,8 +98,8 @@ class Probe:
 
     def __init__(self, env: Any, actions: Sequence[Any], seed: int, effort: Effort, pinned: Pinned) -> None:
         self.env, self.actions, self.seed, self.effort, self.pinned = env, actions, seed, effort, pinned
-        self.fresh: tuple[Way, Held] | None = None
-        """What the environment is set back to before each reset, where something of an episode would be left over."""
+        self.fresh: Fresh | None = None
+        """What the environment is set back to before each reset."""
         self.randomness = Randomness(env)
         self.drew = False
         """Whether any step drew a random number."""
@@ -110,7 +111,7 @@ class Probe:
         """The first observation of an episode."""
         rng = self.generator(episode, 0)
         if self.fresh is not None:
-            self.fresh[0].restore(self.env, self.fresh[1], rng)
+            self.fresh.put(rng)
         self.randomness.set(self.env, rng)
         observation = first_observation(self.env)
         self.pinned.begin(self.env)
@@ -204,6 +205,8 @@ def captured(probe: Probe, way: Way, moments: Sequence[Moment], constants: Fixed
                 constants.settle(probe.env)
     except Unfaithful as difference:
         raise Unfaithful(f"capturing its state disturbs it: {difference}") from None
+    except Unsaved as reason:
+        raise Unfaithful(str(reason)) from None
     except Exception as error:
         raise Unfaithful(f"{type(error).__name__}: {error}".removesuffix(": ")) from error
     return held

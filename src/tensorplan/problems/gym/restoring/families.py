@@ -29,6 +29,8 @@ PACKAGES = {
 }
 """The modules that register ids with such a beginning."""
 
+BABYAI = "minigrid.envs.babyai"
+
 INSTALLED_AS = {"minatar.gym": "minatar", "ale_py": "ale-py", "highway_env": "highway-env"}
 """The packages of modules that have another name."""
 
@@ -84,8 +86,9 @@ def known_returns(env: Any) -> tuple[float, float] | None:
 
 
 def known_limit(env: Any) -> int | None:
-    """The time limit that an environment without wrappers has inside: MiniGrid's."""
-    return int(env.max_steps) if _is(env, "minigrid.minigrid_env.MiniGridEnv") else None
+    """The time limit that an environment without wrappers has inside: MiniGrid's, not BabyAI's, which vary."""
+    fixed = _is(env, "minigrid.minigrid_env.MiniGridEnv") and not type(env).__module__.startswith(BABYAI)
+    return int(env.max_steps) if fixed else None
 
 
 def _is(env: Any, name: str) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 
 from tensorplan.core.errors import BadInput
 from tensorplan.problems.gym.restoring.randomness import FORBIDDEN, Randomness
-from tensorplan.problems.gym.restoring.ways import Held
+from tensorplan.problems.gym.restoring.ways import Fresh, Held
 
 
 class Link(NamedTuple):
@@ -77,10 +77,10 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._recorded(action, self.past, lambda: self.env.step(action))
 
     def _recorded(self, action: Any, before: Past | None, take: Callable[[], Any]) -> Any:
-        generator = _generator(self.unwrapped)
+        generator = saved_generator(self.unwrapped._np_random)
         self.past = None  # nowhere, if it raises
         result = take()
-        drew = _generator(self.unwrapped) != generator
+        drew = saved_generator(self.unwrapped._np_random) != generator
         self.past = Past(Link(action, generator if drew else None), before)
         return result
 
@@ -88,11 +88,6 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         """A state with this past."""
         assert self.past is not None
         return Held(self.past.digest)
-
-
-def innermost(env: Any) -> Any:
-    """The environment without a memory."""
-    return env.env if isinstance(env, Recorder) else env
 
 
 class Unrecorded(Held):
@@ -108,7 +103,7 @@ class Deepcopy:
     exact = True
     _found = itertools.count()
 
-    def opened(self, env: Any) -> Any:
+    def opened(self, env: Any, fresh: Fresh | None) -> Any:
         """The environment with a memory."""
         return Recorder(env)
 
@@ -138,9 +133,9 @@ class Replay:
         self.replayed = 0
         """The steps and resets that were repeated so far."""
 
-    def opened(self, env: Any) -> Any:
+    def opened(self, env: Any, fresh: Fresh | None) -> Any:
         """The environment with a memory."""
-        self._randomness = Randomness(env)
+        self._randomness, self._fresh = Randomness(env), fresh
         return Recorder(env)
 
     def capture(self, env: Any) -> Held:
@@ -160,7 +155,10 @@ class Replay:
         ahead = target.back_to(env.past)
         env.past = None  # a step that raises leaves it nowhere
         for past in reversed(ahead):
-            self._randomness.set(env, _generator_in(past.link.generator))
+            rng = generator_in(past.link.generator)
+            if past.before is None and self._fresh is not None:
+                self._fresh.put(rng)
+            self._randomness.set(env, rng)
             if past.before is None:
                 env.env.reset()
             else:
@@ -170,16 +168,16 @@ class Replay:
         return env
 
 
-def _generator(bare: Any) -> Any:
+def saved_generator(rng: Any) -> Any:
     """The kind of the generator, and its state; None where drawing is forbidden."""
-    rng = bare._np_random
     if rng is None or rng is FORBIDDEN:
         return None
     bits = rng.bit_generator
     return type(bits).__name__, bits.state
 
 
-def _generator_in(written: Any) -> Any:
+def generator_in(written: Any) -> Any:
+    """The generator in a saved state."""
     if written is None:
         return FORBIDDEN
     kind, state = written

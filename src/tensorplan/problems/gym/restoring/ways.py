@@ -39,13 +39,21 @@ class Held(bytes):
     """The observation in this state, unless it is large."""
     point: Array
     """If it is large, what features see of it."""
+    origin: tuple[Held, int, Any]
+    """If it is large, the step that showed it: from which state, by which action, and the generator's state."""
 
     def __repr__(self) -> str:
         seen = self.__dict__.get("observation")
         return f"<state {blake2b(self, digest_size=4).hexdigest()}>" if seen is None else f"<{seen}>"
 
     def __reduce__(self) -> Any:
-        return _held, (bytes(self), self.__dict__, SHAPES)
+        own = dict(self.__dict__)
+        if "origin" in own:
+            before, action, generator = own["origin"]
+            earlier = Held(before)
+            earlier.__dict__.update((name, x) for name, x in before.__dict__.items() if name != "origin")
+            own["origin"] = (earlier, action, generator)
+        return _held, (bytes(self), own, SHAPES)
 
 
 def _held(content: bytes, own: dict[str, Any], shapes: dict[int, Shape]) -> Held:
@@ -63,8 +71,8 @@ class Way(Protocol):
     exact: bool
     """Whether a restored state continues to the last bit as the original did."""
 
-    def opened(self, env: Any) -> Any:
-        """The environment as it is used from now on: the given one, or a wrapper of it."""
+    def opened(self, env: Any, fresh: Fresh | None) -> Any:
+        """The environment as it is used from now on, the given one or a wrapper of it, with resets from ``fresh``."""
 
     def capture(self, env: Any) -> Held:
         """The current state, without its observation."""
@@ -82,7 +90,7 @@ class Attributes:
     def __init__(self) -> None:
         self._content = Content(skipped)
 
-    def opened(self, env: Any) -> Any:
+    def opened(self, env: Any, fresh: Fresh | None) -> Any:
         """The environment itself."""
         return env
 
@@ -97,6 +105,18 @@ class Attributes:
         return env
 
 
+class Fresh:
+    """The state of an environment before its first reset, from which all resets start: nothing is left over."""
+
+    def __init__(self, env: Any) -> None:
+        self._env, self._way = env, Attributes()
+        self._state = self._way.capture(env)
+
+    def put(self, rng: Any) -> None:
+        """Set the environment back to it."""
+        self._way.restore(self._env, self._state, rng)
+
+
 class Functions:
     """``get_state(env)`` and ``set_state(env, state)``."""
 
@@ -106,7 +126,7 @@ class Functions:
         self.exact = True
         self._content = Content(skipped)
 
-    def opened(self, env: Any) -> Any:
+    def opened(self, env: Any, fresh: Fresh | None) -> Any:
         """The environment itself."""
         return env
 

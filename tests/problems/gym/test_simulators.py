@@ -1,0 +1,127 @@
+"""Simulators that people use: each is restored faithfully, step by step, over 1,000 steps, and keeps its contract."""
+
+from importlib import import_module
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces, wrappers
+
+import tensorplan as tp
+from tensorplan.problems.gym.opening import Opened
+from tensorplan.problems.gym.restoring.randomness import Randomness
+from tensorplan.testing import check_problem
+
+STEPS = 1000
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the observation of"),
+    pytest.mark.filterwarnings("ignore:states of"),
+    pytest.mark.filterwarnings("ignore:.*is restored by taking its actions again"),
+]
+
+
+def corners(env):
+    """An environment with two actions: all motors one way, or the other."""
+    space = env.action_space
+    choices = np.array([space.low, space.high, (space.low + space.high) / 2]) / 2
+    return wrappers.TransformAction(env, lambda i: choices[i].astype(space.dtype), spaces.Discrete(3))
+
+
+def hopper():
+    return corners(gymnasium.make("Hopper-v5"))
+
+
+def ant():
+    return corners(gymnasium.make("Ant-v5"))
+
+
+SMALL_ROAD = {"vehicles_count": 2, "lanes_count": 2, "simulation_frequency": 2, "duration": 40}
+
+CASES = {
+    "MiniGrid-Empty-8x8-v0": ("minigrid", "attributes", {}),
+    "MiniGrid-DoorKey-8x8-v0": ("minigrid", "attributes", {"ignore": "step_count"}),
+    "MiniGrid-Dynamic-Obstacles-6x6-v0": ("minigrid", "attributes", {}),
+    "BabyAI-GoToObj-v0": ("minigrid", "attributes", {"horizon": 64}),
+    **{
+        f"MinAtar/{game}-v1": ("minatar", "adapter", {"horizon": 300})
+        for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
+    },
+    "ALE/Breakout-v5": ("ale_py", "attributes", {"reward_range": (0, 20), "horizon": 300}),
+    "ALE/Pong-v5": ("ale_py", "attributes", {"reward_range": (-1, 1), "horizon": 300, "obs_type": "ram"}),
+    "highway-fast-v0": ("highway_env", "attributes", {"horizon": 40, "config": SMALL_ROAD}),
+    "LunarLander-v3": ("Box2D", "replay", {"reward_range": (-500, 500), "horizon": 60}),
+    hopper: ("mujoco", "attributes", {"reward_range": (-10, 10), "horizon": 200}),
+    ant: ("mujoco", "attributes", {"reward_range": (-100, 100), "horizon": 100}),
+}
+
+
+def named(case):
+    return case if isinstance(case, str) else case.__name__
+
+
+def installed(module):
+    try:
+        import_module(module)
+    except ImportError:
+        pytest.skip(f"there is no {module} here: it comes with the extra 'simulators'")
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_every_step_from_a_restored_state_is_that_of_an_undisturbed_environment(case):
+    module, way, options = CASES[case]
+    installed(module)
+    problem = tp.from_gym(case, **options, bound=1.0, verify=60)
+    assert problem.mdp.way.name == way
+    assert problem.mdp.way.exact
+    compared, episode = 0, 0
+    while compared < STEPS:
+        compared += compare_episode(problem, case, options, episode, STEPS - compared)
+        episode += 1
+
+
+def compare_episode(problem, case, options, episode, most):
+    """The steps of an episode, each from a restored state, beside an environment that nobody touches."""
+    made = {key: x for key, x in options.items() if key in ("config", "obs_type")}
+    plain = Opened(case, made).env  # made anew: nothing is left over of an earlier episode
+    chance = Randomness(plain)
+    pick = np.random.default_rng([episode, 1])
+    mdp = problem.mdp
+    first = state = mdp.start(np.random.default_rng([episode, 2]))
+    chance.set(plain, np.random.default_rng([episode, 2]))
+    expected = plain.reset()[0]
+    pinned = getattr(plain.unwrapped, "step_count", None) if "ignore" in options else None
+    for step in range(min(most, problem.horizon)):
+        equal(mdp.observation(state), expected)
+        if step % 5 == 0:  # go somewhere else, so that the next step has to come back
+            mdp.step(first, int(pick.integers(problem.actions)), np.random.default_rng(0))
+        action = int(pick.integers(problem.actions))
+        reward, state = mdp.step(state, action, np.random.default_rng([episode, 3, step]))
+        chance.set(plain, np.random.default_rng([episode, 3, step]))
+        expected, plain_reward, terminated, truncated, _ = plain.step(action)
+        if pinned is not None:
+            plain.unwrapped.step_count = pinned
+        assert reward == plain_reward
+        assert (state is tp.END) == (terminated or truncated)
+        if state is tp.END:
+            return step + 1
+    return min(most, problem.horizon)
+
+
+def equal(one, two):
+    """Observations that are equal, strings included."""
+    if isinstance(one, dict):
+        assert one.keys() == two.keys()
+        for key, part in one.items():
+            equal(part, two[key])
+    else:
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_contract(case):
+    module, _, options = CASES[case]
+    installed(module)
+    problem = tp.from_gym(case, **{**options, "horizon": 12}, outside="clip", bound=1.0, verify=60)
+    assert check_problem(problem, episodes=3) > 5
+    assert tp.run(problem, "uct:simulations=3", max_steps=2, budget=60).episodes[0].queries
