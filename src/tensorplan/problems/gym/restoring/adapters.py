@@ -60,4 +60,5 @@ def adapter_of(kind: type) -> Adapter | None:
 
 def full_name(kind: type) -> str:
     """``module.Class``; classes of SWIG have no module."""
-    return ".".join([*[kind.__module__] * hasattr(kind, "__module__"), kind.__qualname__])
+    module = getattr(kind, "__module__", None)
+    return kind.__qualname__ if module is None else f"{module}.{kind.__qualname__}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import pickle
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -168,19 +169,18 @@ class Replay:
         return env
 
 
-def saved_generator(rng: Any) -> Any:
-    """The kind of the generator, and its state; None where drawing is forbidden."""
+def saved_generator(rng: Any) -> tuple[str, bytes] | None:
+    """The kind of a generator and its state; None where drawing is forbidden."""
     if rng is None or rng is FORBIDDEN:
         return None
     bits = rng.bit_generator
-    return type(bits).__name__, bits.state
+    return type(bits).__name__, pickle.dumps(bits.state)
 
 
-def generator_in(written: Any) -> Any:
+def generator_in(saved: tuple[str, bytes] | None) -> Any:
     """The generator in a saved state."""
-    if written is None:
+    if saved is None:
         return FORBIDDEN
-    kind, state = written
-    bits = getattr(np.random, kind)()
-    bits.state = state
+    bits = getattr(np.random, saved[0])()
+    bits.state = pickle.loads(saved[1])
     return np.random.Generator(bits)
