@@ -220,8 +220,8 @@ def _set_minatar(env: Any, saved: bytes) -> None:
     found = _GAMES.get(type(game)) or _game(game)
     outer.last_action, values = marshal.loads(saved)
     for i, dtype, shape in found.arrays:
-        values[i] = np.frombuffer(values[i], dtype).reshape(shape).copy()
-    game.__dict__.update(zip(found.names, values, strict=True))
+        values[i] = np.ndarray(shape, dtype, values[i]).copy()
+    game.__dict__.update(zip(found.names, values))  # noqa: B905  # in the inner loop of every query
 
 
 def _numbers(listed: list[Any]) -> list[Any]:

@@ -141,7 +141,7 @@ class Functions:
 
     def restore(self, env: Any, state: Held, rng: Any) -> Any:
         """The same environment after ``set_state``."""
-        self.set_state(env, state.value if hasattr(state, "value") else state)
+        self.set_state(env, state.__dict__.get("value", state))
         return env
 
 
