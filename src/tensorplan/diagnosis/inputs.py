@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import Array, Problem, State
-from tensorplan.core.errors import BadInput
+from tensorplan.core.errors import BadInput, Refused
 from tensorplan.core.specs import one_of, parse
 from tensorplan.core.user_code import CODE
-from tensorplan.diagnosis.targets import search
+from tensorplan.diagnosis.clock import Clock
+from tensorplan.diagnosis.targets import UNLIMITED, search
 from tensorplan.features import Frame, PointFeatures, resolve
 from tensorplan.problems.catalog import CATALOG, instance
 from tensorplan.problems.gym.convert import from_gym
@@ -31,10 +32,10 @@ class Points:
     point: Callable[[State], Array]
 
 
-def points_of(problem: Problem) -> Points:
+def points_of(problem: Problem, *, states: int = SEARCHED, clock: Clock = UNLIMITED) -> Points:
     """The coordinates of states: those of the environment, the number of a table's state, or the entries of tuples.
 
-    The frame of tuples is that of the reachable states.
+    The frame of tuples is that of the reachable states: at most ``states`` places are searched, until the clock is out.
     """
     mdp: Any = problem.mdp
     if hasattr(mdp, "frame") and hasattr(mdp, "point"):
@@ -42,9 +43,12 @@ def points_of(problem: Problem) -> Points:
     if isinstance(mdp, TabularMDP):
         last = max(mdp.states(stage)[-1] for stage in range(mdp.horizon or 1))
         return Points(Frame((0.0,), (float(last),), whole=True, names=("state",), horizon=problem.horizon), _point)
-    found = search(problem, SEARCHED) if problem.deterministic else None
-    if found is None:
-        raise BadInput(f"the states of problem {problem.name!r} cannot be listed, so their coordinates are not known")
+    try:
+        found = search(problem, states, clock)
+    except Refused as refusal:
+        raise BadInput(
+            f"the states of problem {problem.name!r} cannot be listed, so their coordinates are not known: {refusal}"
+        ) from None
     try:
         points = np.array([_point(state) for _, state in found])
     except (TypeError, ValueError):
@@ -62,11 +66,14 @@ def _point(state: State) -> Array:
 
 
 def refeatured(
-    problem: Problem, features: Any, *, kind: str = "v", bound: float | None = None, seed: int = 0
+    problem: Problem, features: Any, *, kind: str = "v", bound: float | None = None, seed: int = 0, **search: Any
 ) -> Problem:
-    """The problem with other features of its states' coordinates, for v*, or for q* with a block for each action."""
+    """The problem with other features of its states' coordinates, for v*, or for q* with a block for each action.
+
+    ``search`` are limits of the search for coordinates (:func:`points_of`).
+    """
     one_of("kind", kind, ("v", "q"))
-    points = points_of(problem)
+    points = points_of(problem, **search)
     chosen = resolve(features, points.frame, seed=seed)
     phi = PointFeatures(points, chosen, problem.actions if kind == "q" else None)
     phi_v, phi_q = (phi, None) if kind == "v" else (None, phi)
@@ -90,6 +97,7 @@ def named(
     discount: float | None = None,
     bound: float | None = None,
     seed: int = 0,
+    **search: Any,
 ) -> Problem:
     """The problem of a name, such as ``"hanoi/6"`` or ``"FrozenLake-v1"``; features are its own, or those of a spec."""
     if not _is_environment(name):
@@ -100,7 +108,7 @@ def named(
             problem = replace(problem, discount=discount, solution=None, theta=None)
         if bound is not None:
             problem = replace(problem, bound=bound)
-        return problem if features is None else refeatured(problem, features, kind=kind or "v", seed=seed)
+        return problem if features is None else refeatured(problem, features, kind=kind or "v", seed=seed, **search)
     _registered(name)
     if features is None:
         raise BadInput(f"{name!r} has no features of its own: name some, as in --features poly2")
