@@ -170,7 +170,7 @@ def _called(problem: Problem, what: str, call: Callable[[], Any], error: Excepti
 def unpack(problem: Problem, state: State, stage: int, action: int, result: Any) -> tuple[float, State]:
     """The checked reward as a float, and the next state, from the result of ``step``."""
     try:
-        reward, following = () if isinstance(result, NOT_LISTS) else result
+        reward, following = _listed(result)
     except Exception:
         where = _step(state, stage, action)
         raise ProblemError(f"{where} must return (reward, next_state), got {_counted(result)}{_gym(result)}") from None
@@ -182,6 +182,13 @@ def unpack(problem: Problem, state: State, stage: int, action: int, result: Any)
             f"{where} must return (reward, next_state), and gave the reward {shown(reward)}, which is not a number"
         ) from None
     return checked_reward(problem, state, stage, action, number), following
+
+
+def _listed(result: Any) -> Any:
+    """The result; TypeError for one whose entries have no order."""
+    if isinstance(result, NOT_LISTS):
+        raise TypeError
+    return result
 
 
 def _number(reward: Any) -> float:
