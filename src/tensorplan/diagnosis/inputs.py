@@ -11,13 +11,12 @@ import numpy as np
 
 from tensorplan.core import Array, Problem, State
 from tensorplan.core.errors import BadInput, Refused
-from tensorplan.core.specs import one_of, parse
-from tensorplan.core.user_code import CODE
+from tensorplan.core.specs import one_of
+from tensorplan.core.user_code import is_user_code
 from tensorplan.diagnosis.clock import Clock
 from tensorplan.diagnosis.targets import UNLIMITED, search
 from tensorplan.features import Frame, PointFeatures, resolve
-from tensorplan.problems.catalog import CATALOG, instance
-from tensorplan.problems.gym.convert import from_gym
+from tensorplan.problems.catalog import CATALOG, instance, make, take_apart
 from tensorplan.problems.tables.tabular import TabularMDP
 
 SEARCHED = 200_000
@@ -100,39 +99,45 @@ def named(
     **search: Any,
 ) -> Problem:
     """The problem of a name, such as ``"hanoi/6"`` or ``"FrozenLake-v1"``; features are its own, or those of a spec."""
-    if not _is_environment(name):
-        if horizon is not None:
-            raise BadInput(f"a horizon of {name!r} is part of its name, as in layered/4x10:horizon=20")
-        problem = instance(name, seed)
-        if discount is not None and discount != problem.discount:
-            problem = replace(problem, discount=discount, solution=None, theta=None)
-        if bound is not None:
-            problem = replace(problem, bound=bound)
-        return problem if features is None else refeatured(problem, features, kind=kind or "v", seed=seed, **search)
-    _registered(name)
-    if features is None:
+    family, env, said = take_apart(name)
+    if family == "gym":
+        options = {"features": features, "kind": kind, "horizon": horizon, "discount": discount, "bound": bound}
+        return _environment(name, env, said, {k: v for k, v in options.items() if v is not None}, seed)
+    if family not in CATALOG and not is_user_code(family):
+        raise _unknown(name)
+    if horizon is not None:
+        raise BadInput(f"a horizon of {name!r} is part of its name, as in layered/4x10:horizon=20")
+    problem = instance(name, seed)
+    if discount is not None and discount != problem.discount:
+        problem = replace(problem, discount=discount, solution=None, theta=None)
+    if bound is not None:
+        problem = replace(problem, bound=bound)
+    return problem if features is None else refeatured(problem, features, kind=kind or "v", seed=seed, **search)
+
+
+def _environment(name: str, env: str, said: dict[str, Any], options: dict[str, Any], seed: int) -> Problem:
+    """The problem of an environment: what its name says, and options, which come first."""
+    if env and env not in (ids := _ids()) and ":" not in env and "/" not in env and ids:
+        raise _unknown(env)
+    if "features" not in (given := {"seed": seed, **said, **options}):
         raise BadInput(f"{name!r} has no features of its own: name some, as in --features poly2")
-    given: dict[str, Any] = {"horizon": horizon, "discount": discount, "kind": kind, "bound": bound}
-    return from_gym(name, features=features, seed=seed, **{k: v for k, v in given.items() if v is not None})
+    problem = make(name, **given)
+    return problem if said else replace(problem, name=env)
 
 
-def _is_environment(name: str) -> bool:
-    """Whether a name is meant as an id of Gymnasium, ``module:id`` included; others are of the catalog or user code."""
-    return parse(name.partition(":")[0])[0] not in CATALOG and CODE.match(name) is None
-
-
-def _registered(name: str) -> None:
-    """Raise unless Gymnasium has an environment of that name."""
+def _ids() -> list[str]:
+    """The ids that Gymnasium knows; others may be registered by a module that is named with them."""
     try:
         from gymnasium.envs.registration import registry
     except ModuleNotFoundError:
-        ids: list[str] = []
-    else:
-        ids = list(registry)
-    if name in ids or ":" in name:  # module:id is looked up by Gymnasium
-        return
-    examples = [entry.example for entry in CATALOG.values()]
+        return []
+    return list(registry)
+
+
+def _unknown(name: str) -> BadInput:
+    """The error for a name that nothing has, with the nearest ones."""
+    ids, examples = _ids(), [entry.example for entry in CATALOG.values()]
     near = [difflib.get_close_matches(name, known, n=1, cutoff=0.4) for known in (examples, ids)]
     guesses = " or ".join(repr(match[0]) for match in near if match) or "'hanoi/6' or 'FrozenLake-v1'"
     missing = "" if ids else " (environments need Gymnasium: pip install 'tensorplan[gym]')"
-    raise BadInput(f"there is no problem and no environment {name!r}; did you mean {guesses}?{missing}")
+    return BadInput(f"there is no problem and no environment {name!r}; did you mean {guesses}?{missing}")
