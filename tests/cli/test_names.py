@@ -100,6 +100,12 @@ def test_every_function_takes_every_name(name):
     assert audit(name, "random", budget=200).problem == problem.name
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_only_families_with_claims_are_verified(cli, name):
+    code, _, err = cli("verify", name)
+    assert (code, "can be verified so far" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("spec", "parts"),
     [

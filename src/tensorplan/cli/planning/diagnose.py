@@ -11,7 +11,7 @@ from tensorplan.cli.terminal import DONE, interrupted, print_json, print_table, 
 
 
 @click.command()
-@click.argument("env")
+@click.argument("problem")
 @click.option("--features", default=None, help="A spec such as poly2.  [default: the problem's own]")
 @click.option("--kind", default=None, type=click.Choice(["v", "q"]), help="Values to realize.  [default: v, or both]")
 @click.option("--horizon", default=None, type=click.IntRange(min=1), help="Horizon of a Gymnasium environment.")
@@ -23,19 +23,22 @@ from tensorplan.cli.terminal import DONE, interrupted, print_json, print_table, 
 @seed
 @as_json
 def diagnose(
-    env: str, kind: str | None, budget: int, states: int, seconds: float, seed: int, as_json: bool, **options: Any
+    problem: str, kind: str | None, budget: int, states: int, seconds: float, seed: int, as_json: bool, **options: Any
 ) -> int:
-    """How far the features are from realizing v* or q*, and what follows; ENV is as in hanoi/6 or FrozenLake-v1."""
+    """How far the features are from realizing v* or q*, and what follows; as in diagnose FrozenLake-v1 --features poly2.
+
+    It ends after about --seconds, and says which states it could not list or fit.
+    """
     from tensorplan.diagnosis.clock import Clock
     from tensorplan.diagnosis.diagnosis import diagnose as examine
     from tensorplan.diagnosis.inputs import named
 
     with progress(1) as show:
-        show(0, f"opening {env}")
+        show(0, f"opening {problem}")
         clock = Clock(seconds, lambda text: show(0, text))
-        problem = named(env, kind=kind, seed=seed, states=states, clock=clock, **options)
+        task = named(problem, kind=kind, seed=seed, states=states, clock=clock, **options)
         result = examine(
-            problem,
+            task,
             kind=kind,
             budget=budget,
             states=states,
