@@ -30,7 +30,8 @@ class Meter:
     @property
     def remaining(self) -> float:
         """Queries left; ``inf`` without a budget."""
-        return math.inf if self.budget == UNLIMITED else self.left
+        left = self.left  # may change the budget of a meter that is watched
+        return math.inf if self.budget == UNLIMITED else left
 
     def charge(self, n: int) -> None:
         """Charge n queries; raise BudgetSpent, and charge nothing, if fewer are left."""

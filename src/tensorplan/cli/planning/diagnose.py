@@ -25,7 +25,7 @@ from tensorplan.cli.terminal import DONE, interrupted, print_json, print_table, 
 def diagnose(
     problem: str, kind: str | None, budget: int, states: int, seconds: float, seed: int, as_json: bool, **options: Any
 ) -> int:
-    """How far the features are from realizing v* or q*, and what follows; as in diagnose FrozenLake-v1 --features poly2.
+    """How far the features are from realizing v* or q*, and what follows: diagnose FrozenLake-v1 --features poly2.
 
     It ends after about --seconds, and says which states it could not list or fit.
     """

@@ -211,6 +211,8 @@ class _Monitor:
         self.problem.count_unmetered(1)
 
     def _refusal(self, why: str) -> Refused:
+        if self.problem.solution is not None:
+            return Refused(f"the states of problem {self.problem.name!r} {why}")
         return Refused(f"v* of problem {self.problem.name!r} is not known: its states {why}")
 
 
