@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tensorplan.access import ACCESS, LocalAccess
+from tensorplan.access.meter import WatchedMeter
 from tensorplan.core import END, Certificate, Episode, Learner, Planner, Policy, Problem, Run, State
 from tensorplan.core.errors import BudgetSpent, NotRealizable, ProblemError, Refused, shown
 from tensorplan.core.specs import whole
@@ -186,6 +187,10 @@ class Driver:
     def limit(self, queries: int) -> None:
         """Leave no more than so many queries."""
         self.access._meter.limit(queries)
+
+    def watch(self, stop: Callable[[int], bool]) -> None:
+        """Call ``stop(spent)`` before queries, and leave none from when it is true; before ``begin``."""
+        self.access._meter = WatchedMeter(self.access._meter, stop)
 
     def charge(self) -> int:
         """The queries since the last charge."""

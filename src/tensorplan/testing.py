@@ -18,7 +18,16 @@ from tensorplan.core import END, NORM_SLACK, Batched, Planner, Problem, Run, Vec
 from tensorplan.core.errors import BadInput, ProblemError
 from tensorplan.loop import run
 from tensorplan.problems.random.featurize import featurize
-from tensorplan.problems.simulate import believable, contradiction, draw, draw_many, draw_noise
+from tensorplan.problems.simulate import (
+    believable,
+    checked_reward,
+    contradiction,
+    draw,
+    draw_batch,
+    draw_many,
+    draw_noise,
+    draw_start,
+)
 from tensorplan.problems.states import pack, unpack
 from tensorplan.problems.tables.tabular import TabularMDP
 
@@ -34,6 +43,9 @@ ALARM = 1e-9
 
 MET = 0.3
 """The share of the pairs of random episodes at which ``step_many`` is checked, so that later stages are, too."""
+
+BATCH = 3
+"""Samples of a call of ``step_batch`` that is checked."""
 
 DIGITS = 5
 """Decimals to which rewards and states are compared: ``step_many`` may use 32 bits."""
@@ -53,7 +65,7 @@ def check_problem(problem: Problem, *, episodes: int = 20, max_steps: int = 200,
         raise ProblemError(f"problem {problem.name!r}: ‖θ*‖ = {length:.12g} is above the bound B = {problem.bound:g}")
     visited = 0
     for _ in range(episodes):
-        state, stage, steps = problem.mdp.start(world), 0, 0
+        state, stage, steps = draw_start(problem, world), 0, 0
         played = []
         while state is not END and steps < max_steps:
             _check_features(problem, state, stage)
@@ -94,7 +106,7 @@ def _met(problem: Problem, pairs: int, rng: np.random.Generator) -> list[tuple[A
     """States, stages and actions of random episodes, at most so many."""
     met: list[tuple[Any, int, int]] = []
     for _ in range(pairs):
-        state, stage = problem.mdp.start(rng), 0
+        state, stage = draw_start(problem, rng), 0
         while state is not END and len(met) < pairs:
             action = int(rng.integers(problem.actions))
             if not met or rng.random() < MET:
@@ -220,9 +232,9 @@ def _check_step(
         if q > problem.optimal_value(state, stage) + TOLERANCE * max(1.0, abs(q)):
             raise ProblemError(f"q*({at}) = {q!r} is above v* there")
     if isinstance(problem.mdp, Vectorised):
-        rewards, successors, which = problem.mdp.step_batch(state, action, 3, world)
-        if not (len(rewards) == len(which) == 3 and all(0 <= i < len(successors) for i in which)):
-            raise ProblemError(f"step_batch(state={state!r}, action={action}, n=3) does not give 3 samples")
+        rewards, _, _ = draw_batch(problem, state, stage, action, BATCH, world)
+        for each in rewards.tolist():
+            checked_reward(problem, state, stage, action, each)
 
 
 def _differ(one: Any, two: Any) -> bool:

@@ -264,9 +264,9 @@ def ask(access, way):
         ((1.5, 1), "gave the reward 1.5, which is outside of the declared range [0, 1]"),
         ((-1e-9, 1), "gave the reward -1e-09, which is outside of the declared range [0, 1]"),
         ((math.nan, 1), "gave the reward nan, which is not a number"),
-        ((None, 1), "must return (reward, next_state), got (None, 1)"),
+        ((None, 1), "must return (reward, next_state), and gave the reward None, which is not a number"),
         (0.5, "must return (reward, next_state), got 0.5"),
-        ((0.5, 1, False), "must return (reward, next_state), got (0.5, 1, False)"),
+        ((0.5, 1, False), "must return (reward, next_state), got 3 values: (0.5, 1, False)"),
         (raise_value_error, "raised ValueError: no such place"),
     ],
 )

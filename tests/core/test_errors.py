@@ -147,7 +147,7 @@ def test_an_access_object_cannot_be_copied(clone):
     ("answer", "complaint"),
     [
         ((np.zeros((3, 1)), [0], np.zeros(3, int)), r"rewards of shape \(3, 1\)"),
-        ((np.zeros(3), [0], np.zeros(3)), "indices that are not among 0 .. 0"),
+        ((np.zeros(3), [0], np.zeros(3)), "indices of the type float64"),
         ((np.zeros(3), [0], np.array([0, 1, 0])), "indices that are not among 0 .. 0, for 1 successors"),
         ((np.zeros(3), [0]), r"must return \(rewards, successors, which\)"),
         (None, r"must return \(rewards, successors, which\)"),

@@ -200,7 +200,7 @@ def test_a_sample_gives_a_lower_bound_only():
     assert some.norm == (0.0, math.inf)
     assert some.places == 20
     assert (some.theta, some.guarantee, some.realized) == (None, None, False)
-    assert "random sample" in str(diagnose(task, kind="v", sample=20))
+    assert "a sample of 20 reachable states" in str(diagnose(task, kind="v", sample=20))
     assert diagnose(task, kind="v", sample=20) == diagnose(task, kind="v", sample=20)
     assert some.worst != diagnose(task, kind="v", sample=20, seed=1)["v"].worst
     enough = diagnose(task, kind="v", sample=10_000)["v"]

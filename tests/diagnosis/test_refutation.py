@@ -7,7 +7,6 @@ import pytest
 from lines import Line, Noisy, Scattered, line, states_of
 
 import tensorplan as tp
-from tensorplan.diagnosis import diagnosis as module
 from tensorplan.diagnosis.diagnosis import Fitted, diagnose
 from tensorplan.diagnosis.refutation import RefutationAttempt, try_to_refute
 
@@ -52,15 +51,14 @@ def test_problems_that_cannot_be_listed_are_tested():
         json.dumps(diagnosis.as_json(), allow_nan=False)
 
 
-def test_nothing_is_claimed_where_nothing_is_refuted(monkeypatch):
-    monkeypatch.setattr(module, "SEARCHED", 10)
-    (part,) = diagnose(tp.make("hanoi/5")).parts
+def test_nothing_is_claimed_where_nothing_is_refuted():
+    (part,) = diagnose(tp.make("hanoi/5"), states=10).parts
     assert isinstance(part, RefutationAttempt)
     assert (part.refuted, part.eta, part.needed_bound, part.failure) == (False, 0.0, None, 0.0)
     assert part.certificate.status == "certified"
     assert "not refuted by" in part.sentence
     assert "says nothing about other states" in part.sentence
-    (part,) = diagnose(tp.make("hanoi/5"), budget=3).parts
+    (part,) = diagnose(tp.make("hanoi/5"), states=10, budget=3).parts
     assert part.certificate.status == "budget"
     assert part.queries <= 3
 

@@ -52,8 +52,8 @@ def altered(place, part):
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        (GOOD[:2], r"step_many\(4 states\) at stage 0 must return \(rewards, next states, ended\), got 2 objects"),
-        (None, r"step_many\(4 states\) at stage 0 raised TypeError"),
+        (GOOD[:2], r"step_many\(4 states\) at stage 0 must return \(rewards, next states, ended\), got 2 values"),
+        (None, r"step_many\(4 states\) at stage 0 must return \(rewards, next states, ended\), got None"),
         (altered(0, np.zeros(3)), r"of the shapes \(3,\), \(4,\), \(4,\), for states of shape \(4,\)"),
         (altered(0, np.zeros((4, 1))), r"of the shapes \(4, 1\), \(4,\), \(4,\)"),
         (altered(1, np.zeros((4, 1))), r"of the shapes \(4,\), \(4, 1\), \(4,\)"),

@@ -49,6 +49,24 @@ def test_several_certificates_are_told_by_the_widest():
     ]
 
 
+def test_a_refuted_certificate_claims_no_bracket():
+    """The upper bound is that of the declared range, and says nothing about features."""
+    refuted = tp.Certificate(20.0, 20.0, "refuted")
+    assert certificate_lines([refuted]) == [
+        "refuted: the features do not realize the values as declared; the policy earns at least 20 in any case, and no "
+        "policy more than 20, by the declared range of returns",
+        "the measurements contradict the assumption of the upper bound",
+    ]
+    several = certificate_lines([dataclasses.replace(refuted, failure=0.1)] * 2)
+    assert several[0] == (
+        "refuted, 2 episodes: the features do not realize the values as declared, at confidence 0.9; each policy earns "
+        "at least its lower bound"
+    )
+    endless = tp.Certificate(math.inf, -3.0, "refuted", upper_anyway=7.0, anyway_failure=0.05)
+    assert endless.sentence.endswith("at least -3 in any case, and no policy more than 7 (confidence 0.95)")
+    assert not any("gap" in line or "is in" in line for line in [*several, endless.sentence])
+
+
 def test_what_is_certain_has_no_confidence():
     assert confidences(0.0, 0.0, "v* is linear") == ""
 

@@ -198,6 +198,7 @@ class BatchAccess:
             reward, following = draw(problem, own(state), stage, action, rng)
             return reward, problem.arrive(following, stage)
 
+        self.meter.check()
         self._steps += 1
         if self._steps > CHECKED and self._steps % WATCHED:
             return once()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tensorplan.core.errors import BadInput, BudgetSpent
 
@@ -29,7 +30,8 @@ class Meter:
     @property
     def remaining(self) -> float:
         """Queries left; ``inf`` without a budget."""
-        return math.inf if self.budget == UNLIMITED else self.left
+        left = self.left  # may change the budget of a meter that is watched
+        return math.inf if self.budget == UNLIMITED else left
 
     def charge(self, n: int) -> None:
         """Charge n queries; raise BudgetSpent, and charge nothing, if fewer are left."""
@@ -38,6 +40,9 @@ class Meter:
                 f"the budget of {self.budget:,} queries is spent: {self.spent:,} used, {n:,} more requested"
             )
         self.left -= n
+
+    def check(self) -> None:
+        """Raise BudgetSpent if queries that are charged already may not be made any more; called before slow ones."""
 
     def limit(self, left: int) -> None:
         """Leave no more than so many queries."""
@@ -60,3 +65,35 @@ class Allowance(Meter):
         if n <= self.left:
             self.whole.charge(n)
         super().charge(n)
+
+    def check(self) -> None:
+        """As the other meter does."""
+        self.whole.check()
+
+
+class WatchedMeter(Meter):
+    """A meter that asks ``stop(spent)`` before queries, and has none left from when that is true."""
+
+    __slots__ = ("_left", "stop", "stopped")
+
+    def __init__(self, meter: Meter, stop: Callable[[int], bool]) -> None:
+        super().__init__()
+        self.budget, self._left = meter.budget, meter.left
+        self.stop, self.stopped = stop, False
+
+    @property
+    def left(self) -> int:
+        """Queries left."""
+        if not self.stopped and self.stop(self.budget - self._left):
+            self.stopped = True
+            self.limit(0)
+        return self._left
+
+    @left.setter
+    def left(self, left: int) -> None:
+        self._left = left
+
+    def check(self) -> None:
+        """Raise BudgetSpent once it is stopped."""
+        if not self.left and self.stopped:
+            raise BudgetSpent(f"queries were stopped after {self.spent:,} of them")

@@ -43,7 +43,8 @@ from tensorplan.cli.terminal import (
 def app() -> None:
     """Online planning with a simulator and linear features, with certificates.
 
-    Problems are named like hanoi/8 or layered/4x10:horizon=20, planners like uct or uct:simulations=500.  Your own are
+    Problems are named like hanoi/8 or layered/4x10:horizon=20, planners like uct or uct:simulations=500.  Gymnasium's
+    environments are FrozenLake-v1:features=poly2 or minigrid:MiniGrid-Empty-8x8-v0:features=poly2.  Your own are
     mymodule:make_problem, ./mine.py:make_problem:size=5 or ./mine.py:MyPlanner, which imports and runs that code.
     """
 

@@ -65,12 +65,22 @@ class Certificate:
     def sentence(self) -> str:
         """The claim as one sentence, with its confidence and assumption."""
         sure = f", at confidence {1 - self.failure:.4g}" if self.failure else ""
+        if self.status == "refuted":
+            return f"the features do not realize the values as declared{sure}; {self._earned}"
         if not self.assumes:
             return f"v*(s0) is in [{self.lower:.6g}, {self.upper:.6g}]{sure}, whatever the features"
         return (
             f"v*(s0) is in [{self.lower:.6g}, {self.upper:.6g}]{sure}, if {self.assumes}; "
             f"the policy earns at least {self.lower:.6g} in any case{self._anyway}"
         )
+
+    @property
+    def _earned(self) -> str:
+        """What holds although the features are refuted: the lower bound, and the upper one if it needs no features."""
+        earned = f"the policy earns at least {self.lower:.6g} in any case"
+        if self.assumes or self.upper == math.inf:
+            return earned + self._anyway
+        return f"{earned}, and no policy more than {self.upper:.6g}, by the declared range of returns{self._anyway}"
 
     @property
     def _anyway(self) -> str:

@@ -17,7 +17,8 @@ import numpy as np
 from tensorplan.core import Array, OptimalValues, Problem
 from tensorplan.core.errors import BadInput, Refused
 from tensorplan.core.jsonable import plain
-from tensorplan.core.specs import one_of, whole
+from tensorplan.core.specs import number, one_of, whole
+from tensorplan.diagnosis.clock import Clock, Progress
 from tensorplan.diagnosis.guarantee import Guarantee, guarantee, rounded_down, rounded_up
 from tensorplan.diagnosis.redundancy import Redundant, redundant
 from tensorplan.diagnosis.refutation import RefutationAttempt, try_to_refute
@@ -32,7 +33,16 @@ SAMPLE = 1_000_000
 """Distinct features that are fitted, unless given."""
 
 SEARCHED = 200_000
-"""The largest number of places (stage, state) that a search through a deterministic problem may find."""
+"""Places (stage, state) that a search through a deterministic problem may find, unless given."""
+
+SECONDS = 60.0
+"""About how long a diagnosis may take, unless given."""
+
+LISTING, GATHERING = 0.5, 0.6
+"""The shares of the time that is left, after which listing places ends, and after which computing features does."""
+
+PACE = 1e8
+"""Rows times d^2 for each second of the time: a fit decomposes several times as many, even on a slow processor."""
 
 BUDGET = 100_000
 """Queries of one attempt to refute, unless given."""
@@ -42,8 +52,6 @@ SHOWN = 4
 
 NOTHING = 1e-9
 """A weight below this is rounding."""
-
-Progress = Callable[[str], None]
 
 
 class Bracket(NamedTuple):
@@ -83,7 +91,7 @@ class Fitted:
     places: int
     """How many were fitted, times actions for q*."""
     complete: bool
-    """Whether these are all; if not they are a random sample, and only lower bounds are known."""
+    """Whether these are all; if not they are a sample, and only lower bounds are known."""
     eta: Bracket
     """The misfit; the lower bound is for θ of norm up to ``radius``."""
     radius: float
@@ -103,6 +111,8 @@ class Fitted:
     """The misfit of θ with ‖θ‖ <= declared_bound."""
     guarantee: Guarantee | None
     """None where the misfit has no upper bound."""
+    stopped: bool = False
+    """Whether the time, or Ctrl-C, ended the fit: its bounds hold, and might be closer."""
 
     @property
     def realized(self) -> bool:
@@ -123,9 +133,11 @@ class Diagnosis:
     problem: str
     parts: tuple[Fitted | RefutationAttempt, ...]
     notes: tuple[str, ...] = ()
-    """Why there is no part for a feature map that the problem has."""
+    """What could not be listed or fitted, and why."""
     unmetered: int = 0
     """Simulator steps so far that no planner queried: listing the places takes many."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended it: what is said is what was known by then."""
 
     def __getitem__(self, kind: str) -> Fitted | RefutationAttempt:
         """The part of ``"v"`` or ``"q"``."""
@@ -134,11 +146,6 @@ class Diagnosis:
                 return part
         raise BadInput(f"the diagnosis of problem {self.problem!r} has no part {kind!r}")
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended a trial."""
-        return any(isinstance(part, RefutationAttempt) and part.interrupted for part in self.parts)
-
     def __str__(self) -> str:
         found = [f"{part.kind}*, {what}: {said}" for part in self.parts for what, said in findings(part)]
         return "\n  ".join([self.problem, *found, *self.notes])
@@ -146,7 +153,13 @@ class Diagnosis:
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
         parts = [{"method": METHODS[type(part)], **plain(part)} for part in self.parts]
-        return {"problem": self.problem, "parts": parts, "notes": list(self.notes), "unmetered": self.unmetered}
+        return {
+            "problem": self.problem,
+            "parts": parts,
+            "notes": list(self.notes),
+            "unmetered": self.unmetered,
+            "interrupted": self.interrupted,
+        }
 
 
 METHODS: dict[type[Any], str] = {Fitted: "fitted", RefutationAttempt: "trial"}
@@ -158,51 +171,131 @@ def diagnose(
     *,
     kind: str | None = None,
     sample: int = SAMPLE,
+    states: int = SEARCHED,
+    seconds: float = SECONDS,
     budget: int = BUDGET,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Diagnosis:
     """How far the features of a problem are from realizing v* ("v"), q* ("q"), or whichever it has features for.
 
-    The problem may be given by name.  Of a table, and of a deterministic problem with few states, all places are
-    fitted: η in a bracket, the θ that attains it, the worst states, the B that is needed, what TensorPlan guarantees
-    then, redundant features.  ``sample`` bounds the number of distinct feature vectors; of more, a random sample is
-    fitted, and η has a lower bound only.  For other problems TensorPlan tries to refute realizability with ``budget``
-    queries.
+    The problem may be given by name.  Of a table, and of a deterministic problem with at most ``states`` places (stage,
+    state), all places are fitted: η in a bracket, the θ that attains it, the worst states, the B that is needed, what
+    TensorPlan guarantees then, redundant features.  ``sample`` bounds the number of distinct feature vectors; of more,
+    a random sample is fitted, and η has a lower bound only.  For other problems TensorPlan tries to refute
+    realizability with ``budget`` queries.
+
+    It ends after about ``seconds``, or at Ctrl-C, with what is proven by then; ``notes`` say what could not be listed
+    or fitted.  ``progress(text)`` is called about twice a second.
     """
     sample, budget, seed = whole("sample", sample, 1), whole("budget", budget, 0), whole("seed", seed, 0)
+    states, seconds = whole("states", states, 1), seconds if seconds == math.inf else number("seconds", seconds, 0.0)
     problem = as_problem(problem, seed)
     maps = {"v": problem.phi_v, "q": problem.phi_q}
     if kind is not None and maps[one_of("kind", kind, maps)] is None:
         raise BadInput(f"problem {problem.name!r} has no phi_{kind}")
     chosen = [kind] if kind is not None else [each for each, phi in maps.items() if phi is not None]
-    known = listed(problem, min(sample, SEARCHED), progress)
-    parts: list[Fitted | RefutationAttempt] = []
-    notes = []
-    for kind in chosen:
-        if known is not None:
-            gathering = gather(problem, *known, kind, sample=sample, seed=seed, progress=progress)
-            if progress is not None:
-                progress(f"fitting {len(gathering.inside):,} distinct features")
-            parts.append(_fitted(problem, kind, *known, gathering))
-            continue
+    examination = _Examination(problem, sample, budget, seed, Clock(seconds, progress))
+    try:
+        examination.run(chosen, states)
+    except KeyboardInterrupt:
+        examination.interrupted()
+    return examination.result()
+
+
+class _Examination:
+    """A diagnosis while it is made."""
+
+    def __init__(self, problem: Problem, sample: int, budget: int, seed: int, clock: Clock) -> None:
+        self.problem, self.sample, self.budget, self.seed, self.clock = problem, sample, budget, seed, clock
+        self.parts: list[Fitted | RefutationAttempt] = []
+        self.notes: list[str] = []
+        self.doing = "listing states"
+        """What Ctrl-C would interrupt."""
+
+    def run(self, kinds: list[str], states: int) -> None:
+        """A part for each kind: a fit where the places can be listed, else an attempt to refute."""
+        known, unlisted = None, ""
         try:
-            parts.append(try_to_refute(problem, kind, budget, seed, progress))
+            known = listed(self.problem, states, self.clock.part(LISTING))
         except Refused as refusal:
-            notes.append(str(refusal))
-            if kind == chosen[-1] and not parts:
+            unlisted = f"not all states were fitted: {refusal}"
+        for left, kind in zip(range(len(kinds), 0, -1), kinds, strict=True):
+            clock = self.clock.part(1 / left)
+            if known is not None:
+                self._fit(kind, *known, clock)
+            else:
+                self._refute(kind, clock, last=left == 1)
+        self.notes += [unlisted] if unlisted else []
+
+    def result(self) -> Diagnosis:
+        """What is known."""
+        interrupted = self.clock.interrupted
+        return Diagnosis(self.problem.name, tuple(self.parts), tuple(self.notes), self.problem.unmetered, interrupted)
+
+    def interrupted(self) -> None:
+        """Ctrl-C came where nothing was known yet."""
+        self.clock.interrupt()
+        self.notes.append(f"interrupted while {self.doing}")
+
+    def _fit(self, kind: str, places: Places, solution: OptimalValues, clock: Clock) -> None:
+        self.doing = f"gathering features for {kind}*"
+        gathering = gather(
+            self.problem, places, solution, kind, sample=self._sample(), seed=self.seed, clock=clock.part(GATHERING)
+        )
+        if not len(gathering.inside):
+            self.notes.append(f"{kind}* was not fitted: no features were computed in time")
+            return
+        count = len(gathering.inside)
+        self.doing = f"fitting {count:,} distinct features"
+        clock.tell(lambda: self.doing)
+        part = _fitted(self.problem, kind, places, solution, gathering, clock)
+        self.parts.append(part)
+        if not part.complete:
+            self.notes.append(f"{kind}* was fitted at {part.places:,} places only: no upper bound on eta is known")
+        if part.stopped:
+            why = "Ctrl-C" if clock.interrupted else "the end of the time"
+            self.notes.append(f"{why} stopped the fit of {kind}*: its bounds hold, and more time may improve them")
+
+    def _sample(self) -> int:
+        """Distinct features that are gathered: as many as can be fitted in time."""
+        return max(1, int(min(self.sample, self.clock.seconds * PACE / self.problem.dimension**2)))
+
+    def _refute(self, kind: str, clock: Clock, last: bool) -> None:
+        self.doing = f"trying to refute that {kind}* is realized"
+        try:
+            part = try_to_refute(self.problem, kind, self.budget, self.seed, clock)
+        except Refused as refusal:
+            self.notes.append(str(refusal))
+            if last and not self.parts:
                 raise
-    return Diagnosis(problem.name, tuple(parts), tuple(notes), problem.unmetered)
+            return
+        self.parts.append(part)
+        if part.interrupted:
+            clock.interrupt()
+        if part.out_of_time:
+            self.notes.append(f"the end of the time stopped the trial of {kind}*: more time may find more")
 
 
-def _fitted(problem: Problem, kind: str, places: Places, solution: OptimalValues, gathering: Gathering) -> Fitted:
+def _fitted(
+    problem: Problem, kind: str, places: Places, solution: OptimalValues, gathering: Gathering, clock: Clock
+) -> Fitted:
     """All that the targets say."""
     inside, complete = gathering.inside.targets(), gathering.all_inside
-    fitter = Fitter(inside.phi, inside.x)
+
+    stopped = False
+
+    def stop() -> bool:
+        nonlocal stopped
+        stopped = stopped or clock.stops(lambda: f"fitting {len(inside.x):,} distinct features")
+        return stopped
+
+    fitter = Fitter(inside.phi, inside.x, stop)
     best, shortest = fitter.best(problem.bound), fitter.shortest(0.0)
     ball = fitter.within(problem.bound)
     names = getattr(problem.phi_v if kind == "v" else problem.phi_q, "names", None)
-    dependent, everywhere = redundant(inside.phi, names), _everywhere(problem, inside, gathering)
+    dependent = redundant(fitter.triangle, names)
+    everywhere = None if fitter.stopped else _everywhere(problem, inside, gathering, stop)
 
     def bracket(lower: float, upper: float, more: bool = True) -> Bracket:
         return Bracket(lower, upper if complete and more else math.inf)
@@ -226,19 +319,21 @@ def _fitted(problem: Problem, kind: str, places: Places, solution: OptimalValues
         in_ball=bracket(ball.lower, ball.upper),
         guarantee=None,
     )
-    if not complete:
-        return fitted
-    optimum = max(solution.value(state, 0) for state in starts(problem))
-    return replace(fitted, guarantee=_guarantee(problem, fitted, fitter, optimum))
+    if complete:
+        optimum = max(solution.value(state, 0) for state in starts(problem))
+        fitted = replace(fitted, guarantee=_guarantee(problem, fitted, fitter, optimum))
+    if fitter.interrupted:
+        clock.interrupt()
+    return replace(fitted, stopped=stopped or fitter.interrupted)
 
 
-def _everywhere(problem: Problem, inside: Targets, gathering: Gathering) -> SupFit | None:
+def _everywhere(problem: Problem, inside: Targets, gathering: Gathering, stop: Callable[[], bool]) -> SupFit | None:
     """The fit over all places of a table, where some are not reachable."""
     if not gathering.outside.count:
         return None
     outside = gathering.outside.targets()
     phi, x = np.concatenate([inside.phi, outside.phi]), np.concatenate([inside.x, outside.x])
-    return Fitter(phi, x).best(problem.bound)
+    return Fitter(phi, x, stop).best(problem.bound)
 
 
 def _declared_norm(problem: Problem, fitter: Fitter, best: SupFit, complete: bool) -> Bracket | None:
@@ -312,7 +407,7 @@ def _described(worst: WorstState) -> str:
 
 def _misfit(part: Fitted) -> str:
     what = "states" if part.kind == "v" else "pairs"
-    where = f"{'' if part.complete else 'a random sample of '}{part.places:,} reachable {what}"
+    where = f"{'' if part.complete else 'a sample of '}{part.places:,} reachable {what}"
     rounding = REALIZED * (1 + part.norm.upper)
     said = f"realized within {part.eta.upper:.1g} at" if part.realized else f"eta {between(part.eta)} over"
     said = f"{said} {where}"

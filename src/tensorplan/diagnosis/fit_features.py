@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tensorplan.core import Array, Problem, State
-from tensorplan.core.errors import BadInput
+from tensorplan.core.errors import BadInput, Refused
 from tensorplan.core.specs import number, whole
+from tensorplan.diagnosis.clock import Clock
 from tensorplan.diagnosis.guarantee import rounded_up
 from tensorplan.diagnosis.inputs import SEARCHED, points_of
 from tensorplan.diagnosis.targets import ENTRIES, listed
@@ -139,13 +140,10 @@ class _Search:
         point: Callable[[State], Array],
         progress: Callable[[str], None] | None,
     ) -> None:
-        known = listed(problem, SEARCHED, progress)
-        if known is None:
-            raise BadInput(
-                f"problem {problem.name!r} is neither a table nor deterministic with few states, so v* is not known: "
-                "fit features to a small problem of the same kind"
-            )
-        places, solution = known
+        try:
+            places, solution = listed(problem, SEARCHED, Clock(progress=progress))
+        except Refused as refusal:
+            raise BadInput(f"{refusal}; fit features to a small problem of the same kind") from None
         reached = [places[i] for i in np.flatnonzero(places.reach).tolist()]
         self.maps, self.size = maps, sum(m.dimension for m in maps)
         if len(reached) * self.size > ENTRIES:

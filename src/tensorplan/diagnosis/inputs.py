@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import Array, Problem, State
-from tensorplan.core.errors import BadInput
-from tensorplan.core.specs import one_of, parse
-from tensorplan.core.user_code import CODE
-from tensorplan.diagnosis.targets import search
+from tensorplan.core.errors import BadInput, Refused
+from tensorplan.core.specs import one_of
+from tensorplan.core.user_code import is_user_code
+from tensorplan.diagnosis.clock import Clock
+from tensorplan.diagnosis.targets import UNLIMITED, search
 from tensorplan.features import Frame, PointFeatures, resolve
-from tensorplan.problems.catalog import CATALOG, instance
-from tensorplan.problems.gym.convert import from_gym
+from tensorplan.problems.catalog import CATALOG, instance, is_environment, make, take_apart
 from tensorplan.problems.tables.tabular import TabularMDP
 
 SEARCHED = 200_000
@@ -31,10 +31,10 @@ class Points:
     point: Callable[[State], Array]
 
 
-def points_of(problem: Problem) -> Points:
+def points_of(problem: Problem, *, states: int = SEARCHED, clock: Clock = UNLIMITED) -> Points:
     """The coordinates of states: those of the environment, the number of a table's state, or the entries of tuples.
 
-    The frame of tuples is that of the reachable states.
+    The frame of tuples is that of the reachable states: at most ``states`` places are searched, until the clock is out.
     """
     mdp: Any = problem.mdp
     if hasattr(mdp, "frame") and hasattr(mdp, "point"):
@@ -42,9 +42,12 @@ def points_of(problem: Problem) -> Points:
     if isinstance(mdp, TabularMDP):
         last = max(mdp.states(stage)[-1] for stage in range(mdp.horizon or 1))
         return Points(Frame((0.0,), (float(last),), whole=True, names=("state",), horizon=problem.horizon), _point)
-    found = search(problem, SEARCHED) if problem.deterministic else None
-    if found is None:
-        raise BadInput(f"the states of problem {problem.name!r} cannot be listed, so their coordinates are not known")
+    try:
+        found = search(problem, states, clock)
+    except Refused as refusal:
+        raise BadInput(
+            f"the states of problem {problem.name!r} cannot be listed, so their coordinates are not known: {refusal}"
+        ) from None
     try:
         points = np.array([_point(state) for _, state in found])
     except (TypeError, ValueError):
@@ -62,11 +65,14 @@ def _point(state: State) -> Array:
 
 
 def refeatured(
-    problem: Problem, features: Any, *, kind: str = "v", bound: float | None = None, seed: int = 0
+    problem: Problem, features: Any, *, kind: str = "v", bound: float | None = None, seed: int = 0, **search: Any
 ) -> Problem:
-    """The problem with other features of its states' coordinates, for v*, or for q* with a block for each action."""
+    """The problem with other features of its states' coordinates, for v*, or for q* with a block for each action.
+
+    ``search`` are limits of the search for coordinates (:func:`points_of`).
+    """
     one_of("kind", kind, ("v", "q"))
-    points = points_of(problem)
+    points = points_of(problem, **search)
     chosen = resolve(features, points.frame, seed=seed)
     phi = PointFeatures(points, chosen, problem.actions if kind == "q" else None)
     phi_v, phi_q = (phi, None) if kind == "v" else (None, phi)
@@ -90,41 +96,48 @@ def named(
     discount: float | None = None,
     bound: float | None = None,
     seed: int = 0,
+    **search: Any,
 ) -> Problem:
     """The problem of a name, such as ``"hanoi/6"`` or ``"FrozenLake-v1"``; features are its own, or those of a spec."""
-    if not _is_environment(name):
-        if horizon is not None:
-            raise BadInput(f"a horizon of {name!r} is part of its name, as in layered/4x10:horizon=20")
-        problem = instance(name, seed)
-        if discount is not None and discount != problem.discount:
-            problem = replace(problem, discount=discount, solution=None, theta=None)
-        if bound is not None:
-            problem = replace(problem, bound=bound)
-        return problem if features is None else refeatured(problem, features, kind=kind or "v", seed=seed)
-    _registered(name)
-    if features is None:
+    family, env, said = take_apart(name)
+    if family == "gym":
+        options = {"features": features, "kind": kind, "horizon": horizon, "discount": discount, "bound": bound}
+        return _environment(name, env, said, {k: v for k, v in options.items() if v is not None}, seed)
+    if family not in CATALOG and not is_user_code(family):
+        raise _unknown(name)
+    if horizon is not None:
+        raise BadInput(f"a horizon of {name!r} is part of its name, as in layered/4x10:horizon=20")
+    problem = instance(name, seed)
+    if discount is not None and discount != problem.discount:
+        problem = replace(problem, discount=discount, solution=None, theta=None)
+    if bound is not None:
+        problem = replace(problem, bound=bound)
+    return problem if features is None else refeatured(problem, features, kind=kind or "v", seed=seed, **search)
+
+
+def _environment(name: str, env: str, said: dict[str, Any], options: dict[str, Any], seed: int) -> Problem:
+    """The problem of an environment: what its name says, and options, which come first."""
+    if is_environment(name) and ":" not in env and env not in _ids():  # module:id is looked up by Gymnasium
+        raise _unknown(env)
+    if "features" not in (given := {"seed": seed, **said, **options}):
         raise BadInput(f"{name!r} has no features of its own: name some, as in --features poly2")
-    given: dict[str, Any] = {"horizon": horizon, "discount": discount, "kind": kind, "bound": bound}
-    return from_gym(name, features=features, seed=seed, **{k: v for k, v in given.items() if v is not None})
+    problem = make(name, **given)
+    return problem if said else replace(problem, name=env)
 
 
-def _is_environment(name: str) -> bool:
-    """Whether a name is meant as an id of Gymnasium, ``module:id`` included; others are of the catalog or user code."""
-    return parse(name.partition(":")[0])[0] not in CATALOG and CODE.match(name) is None
-
-
-def _registered(name: str) -> None:
-    """Raise unless Gymnasium has an environment of that name."""
+def _ids() -> list[str]:
+    """The ids that Gymnasium knows; others may be registered by a module that is named with them."""
     try:
         from gymnasium.envs.registration import registry
     except ModuleNotFoundError:
-        ids: list[str] = []
-    else:
-        ids = list(registry)
-    if name in ids or ":" in name:  # module:id is looked up by Gymnasium
-        return
-    examples = [entry.example for entry in CATALOG.values()]
+        return []
+    return list(registry)
+
+
+def _unknown(name: str) -> BadInput:
+    """The error for a name that nothing has, with the nearest ones."""
+    ids, examples = _ids(), [entry.example for entry in CATALOG.values()]
     near = [difflib.get_close_matches(name, known, n=1, cutoff=0.4) for known in (examples, ids)]
     guesses = " or ".join(repr(match[0]) for match in near if match) or "'hanoi/6' or 'FrozenLake-v1'"
     missing = "" if ids else " (environments need Gymnasium: pip install 'tensorplan[gym]')"
-    raise BadInput(f"there is no problem and no environment {name!r}; did you mean {guesses}?{missing}")
+    return BadInput(f"there is no problem and no environment {name!r}; did you mean {guesses}?{missing}")

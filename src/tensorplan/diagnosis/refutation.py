@@ -12,15 +12,16 @@ that η was refuted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import Certificate, Planner, Problem
+from tensorplan.core import Certificate, Problem
 from tensorplan.core.errors import NotRealizable
+from tensorplan.diagnosis.clock import Clock
 from tensorplan.diagnosis.guarantee import rounded_down
+from tensorplan.diagnosis.targets import UNLIMITED
 from tensorplan.loop import Driver, Streams
 from tensorplan.planners.linear_q.tensorplan_q import TensorPlanQ
 from tensorplan.planners.tensorplan.planner import TensorPlan
@@ -30,6 +31,9 @@ from tensorplan.problems.simulate import draw_start
 
 NODES = 200_000
 """Nodes of branch and bound in one round, after which planning is stopped."""
+
+QUERYING = 0.7
+"""The share of the time after which no more queries are made; the rest is for what follows from the answers."""
 
 RUNS = 8
 """How many η are tried where nothing is random."""
@@ -65,13 +69,16 @@ class RefutationAttempt:
     """Of the run that assumed realizability."""
     interrupted: bool = False
     """Whether Ctrl-C ended it."""
+    out_of_time: bool = False
+    """Whether the end of the time did: with more of it more might have been found."""
 
     @property
     def sentence(self) -> str:
         """The finding in words."""
         star = f"{self.kind}*"
         if not self.refuted:
-            why = "" if self.certificate is None else f" (planning ended: {self.certificate.status})"
+            ended = "out of time" if self.out_of_time else self.certificate and self.certificate.status
+            why = f" (planning ended: {ended})" if ended else ""
             return (
                 f"not refuted by {self.queries:,} queries{why}: what was measured of {star} agrees with some θ, "
                 f"‖θ‖ <= {self.bound:g}, which says nothing about other states"
@@ -87,21 +94,19 @@ class RefutationAttempt:
         return f"refuted by {self.queries:,} queries, {sure}: {ball} the misfit of {star} is {what}{more}"
 
 
-def try_to_refute(
-    problem: Problem, kind: str, budget: int, seed: int, progress: Callable[[str], None] | None = None
-) -> RefutationAttempt:
+def try_to_refute(problem: Problem, kind: str, budget: int, seed: int, clock: Clock = UNLIMITED) -> RefutationAttempt:
     """Plan with at most ``budget`` queries in all, as if features missed v* ("v") or q* ("q") by η, for growing η."""
     certain = problem.deterministic
     first: _Planned | None = None
     last: NotRealizable | None = None
     proven, claim, high = 0.0, 0.0, np.inf  # the misfit is at least proven; a run with η = high was not refuted
-    queries, failure, interrupted = 0, 0.0, False
+    queries, failure, interrupted, out_of_time = 0, 0.0, False, False
     for number in range(RUNS if certain else RANDOM_RUNS):
         share = (budget - queries) // 2 if number else budget
-        planned = _plan(problem, _planner(problem, kind, claim, share, progress), Streams.of(seed, number))
+        planned = _plan(problem, _planner(problem, kind, claim, share, clock), Streams.of(seed, number), clock)
         first = first or planned
         queries, failure = queries + planned.queries, failure + planned.failure
-        interrupted = planned.interrupted
+        interrupted, out_of_time = planned.interrupted, planned.out_of_time
         if planned.refutation is not None:
             last, guess = planned.refutation, planned.refutation.eta or 0.0
             proven = max(claim, guess / CLOSE) if certain else claim
@@ -110,7 +115,7 @@ def try_to_refute(
         else:
             high = claim
         claim = guess if guess < high else (proven + high) / 2
-        if claim <= proven or interrupted:
+        if claim <= proven or interrupted or out_of_time:
             break
     assert first is not None
     needed = first.refutation.bound if certain and first.refutation is not None else None
@@ -126,6 +131,7 @@ def try_to_refute(
         places=() if last is None else last.places,
         certificate=first.certificate,
         interrupted=interrupted,
+        out_of_time=out_of_time and not interrupted,
     )
 
 
@@ -135,6 +141,7 @@ class _Planned(NamedTuple):
     refutation: NotRealizable | None
     certificate: Certificate | None
     queries: int
+    out_of_time: bool
 
     @property
     def failure(self) -> float:
@@ -143,25 +150,32 @@ class _Planned(NamedTuple):
     @property
     def interrupted(self) -> bool:
         ended = self.certificate is not None and self.certificate.status == "interrupted"
-        return ended or (self.refutation is not None and self.refutation.eta is None)
+        return ended or (self.refutation is not None and self.refutation.eta is None and not self.out_of_time)
 
 
-def _plan(problem: Problem, planner: Planner, streams: Streams) -> _Planned:
+def _plan(problem: Problem, planner: TensorPlan | TensorPlanQ, streams: Streams, clock: Clock) -> _Planned:
     driver = Driver(problem, planner, draw_start(problem, streams.world), streams)
+    querying, stopped = clock.part(QUERYING), False
+
+    def stop(spent: int) -> bool:
+        nonlocal stopped
+        stopped = stopped or querying.stops(lambda: f"planning with eta={planner.eta:.4g}: {spent:,} queries")
+        return stopped
+
+    driver.watch(stop)
     try:
         driver.begin()
     finally:
         driver.close()
-    return _Planned(driver.refutation, driver.certificate, driver.charge())
+    return _Planned(driver.refutation, driver.certificate, driver.charge(), stopped or clock.out)
 
 
-def _planner(
-    problem: Problem, kind: str, eta: float, budget: int, progress: Callable[[str], None] | None
-) -> TensorPlan | TensorPlanQ:
+def _planner(problem: Problem, kind: str, eta: float, budget: int, clock: Clock) -> TensorPlan | TensorPlanQ:
     def tell(iteration: Iteration) -> bool:
-        if progress is not None:
-            progress(f"planning with eta={eta:.4g}: round {iteration.number}, {iteration.queries:,} queries")
-        return iteration.nodes >= NODES
+        def text() -> str:
+            return f"planning with eta={eta:.4g}: round {iteration.number}, {iteration.queries:,} queries"
+
+        return clock.stops(text) or iteration.nodes >= NODES
 
     which = TensorPlan if kind == "v" else TensorPlanQ
     return which(delta=_accuracy(problem), eta=eta, budget=budget, callback=tell)

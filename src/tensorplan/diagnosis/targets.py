@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
@@ -12,15 +14,23 @@ from numpy.typing import NDArray
 
 from tensorplan.core import NORM_SLACK, Array, OptimalValues, Problem, State
 from tensorplan.core.errors import Refused
+from tensorplan.diagnosis.clock import Clock
 from tensorplan.features import PointFeatures
 from tensorplan.problems.random.featurize import reachable
-from tensorplan.problems.tables.reachable import WHOLE, Progress
+from tensorplan.problems.simulate import draw_start
+from tensorplan.problems.tables.reachable import Effort, as_hashable, sweeping
 from tensorplan.problems.tables.reachable import places as reached
 from tensorplan.problems.tables.solution import exact_solution
 from tensorplan.problems.tables.tabular import TabularMDP, solve_tabular
 
 ENTRIES = 64_000_000
 """The most numbers in a matrix of features."""
+
+UNLIMITED = Clock()
+"""For those who wait for the end."""
+
+PACED = 20
+"""Places whose features tell how long those of all take."""
 
 STARTS = 16
 """Draws that tell whether the start state is random."""
@@ -65,27 +75,32 @@ class Found:
 Places = Tabled | Found
 
 
-def listed(problem: Problem, most: int, progress: Progress | None = None) -> tuple[Places, OptimalValues] | None:
+def listed(problem: Problem, most: int, clock: Clock = UNLIMITED) -> tuple[Places, OptimalValues]:
     """All places with v* and q*: of a table, or what a deterministic problem's one start state leads to.
 
-    None where that is not known, or where such a search finds more than ``most`` places.
+    Refused where they cannot be listed, or where such a search finds more than ``most`` places or runs out of time.
     """
     if isinstance(problem.mdp, TabularMDP):
-        return Tabled(problem.mdp), solve_tabular(problem)
-    found = search(problem, most, progress) if problem.deterministic else None
-    return None if found is None else (Found(found), exact_solution(problem, WHOLE, progress))
+        swept = sweeping(problem, clock.left, clock.progress)
+        return Tabled(problem.mdp), solve_tabular(problem, swept=swept)
+    found = search(problem, most, clock)
+    return Found(found), exact_solution(problem, Effort(seconds=clock.left), clock.progress)
 
 
-def search(problem: Problem, most: int, progress: Progress | None = None) -> list[tuple[int, State]] | None:
-    """What the start state leads to, breadth first.
+def search(problem: Problem, most: int, clock: Clock = UNLIMITED) -> list[tuple[int, State]]:
+    """What the start state of a deterministic problem leads to, breadth first.
 
-    None where there is more, where the start is random, or where states cannot be told apart.
+    Refused where there is more than ``most``, where chance is involved, where states cannot be told apart, or where the
+    time runs out.
     """
-    drawn = [problem.mdp.start(np.random.default_rng(i)) for i in range(STARTS)]
-    try:
-        return None if len(set(drawn)) > 1 else list(reached(problem, most, WHOLE, progress))
-    except (TypeError, Refused):  # states that cannot be hashed, chance, or too many of them
-        return None
+    if problem.deterministic and len({_start(problem, i) for i in range(STARTS)}) > 1:
+        raise Refused(f"problem {problem.name!r} has a random start state, so its states cannot be enumerated")
+    return list(reached(problem, most, Effort(seconds=clock.left), clock.progress))
+
+
+def _start(problem: Problem, seed: int) -> State:
+    """A start state that can be hashed."""
+    return as_hashable(draw_start(problem, np.random.default_rng(seed)))
 
 
 def starts(problem: Problem) -> list[State]:
@@ -168,27 +183,46 @@ def gather(
     *,
     sample: int,
     seed: int,
-    progress: Callable[[str], None] | None = None,
+    clock: Clock = UNLIMITED,
 ) -> Gathering:
     """Features and values of kind "v" or "q", of all places, the reachable ones first.
 
-    At most ``sample`` distinct features are gathered, fewer where they are long: of more, a random sample.
+    At most ``sample`` distinct features are gathered, fewer where they are long or slow: of more, a sample.  At Ctrl-C
+    those gathered so far are kept.
     """
     most = max(1, min(sample, ENTRIES // problem.dimension))
     parts, complete = (Gathered(), Gathered()), [True, True]
-    for part, which in enumerate((places.reach, ~places.reach)):
-        order = np.flatnonzero(which)
-        if len(order) > most:
-            order = np.random.default_rng(seed).permutation(order)
-        for done, (place, phi) in enumerate(_features(problem, places, order.tolist(), kind)):
-            if sum(map(len, parts)) >= most:
-                complete[part] = False
-                break
-            if progress is not None and done % CHUNK == 0:
-                progress(f"features of {done:,} of {len(order):,} places")
-            for action, value in enumerate(_values(solution, kind, *places[place], problem.actions)):
-                parts[part].add(phi[action], value, place, action)
+    try:
+        for part, which in enumerate((places.reach, ~places.reach)):
+            complete[part] = False
+            order = np.flatnonzero(which)
+            if len(order) > most or _takes(problem, places, order, kind) > clock.left:
+                order = np.random.default_rng(seed).permutation(order)
+            for done, (place, phi) in enumerate(_features(problem, places, order.tolist(), kind)):
+                if sum(map(len, parts)) >= most or clock.stops(partial(_features_of, done, len(order))):
+                    break
+                for action, value in enumerate(_values(solution, kind, *places[place], problem.actions)):
+                    parts[part].add(phi[action], value, place, action)
+            else:
+                complete[part] = True
+    except KeyboardInterrupt:
+        clock.interrupt()
     return Gathering(*parts, *complete)
+
+
+def _takes(problem: Problem, places: Places, order: NDArray[np.intp], kind: str) -> float:
+    """About how many seconds the features of these places take, from a few of them."""
+    few = order[:: max(1, len(order) // PACED)][:PACED].tolist()
+    if not few:
+        return 0.0
+    began = time.perf_counter()
+    for _ in _features(problem, places, few, kind):
+        pass
+    return (time.perf_counter() - began) / len(few) * len(order)
+
+
+def _features_of(done: int, places: int) -> str:
+    return f"features of {done:,} of {places:,} places"
 
 
 def _values(solution: OptimalValues, kind: str, stage: int, state: State, actions: int) -> list[float]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorplan.core import Planner, Problem
-from tensorplan.core.errors import BadInput, TensorplanError
+from tensorplan.core.errors import BadInput, TensorplanError, shown
 from tensorplan.core.intervals import Interval
 from tensorplan.core.jsonable import plain
 from tensorplan.core.specs import whole
@@ -66,7 +67,7 @@ class Comparison:
 
 def compare(
     problem: Problem | str,
-    planners: Iterable[Planner | str] | str,
+    planners: Iterable[Planner | str] | Planner | str,
     seeds: int = 10,
     seed: int = 0,
     *,
@@ -76,7 +77,8 @@ def compare(
 ) -> Comparison:
     """The rows of each planner on the instances of the seeds ``seed``, .., ``seed + seeds - 1``.
 
-    Problem and planners are objects or names; a random family, given by name, has one instance per seed.
+    Problem and planners are objects or names, or some of both; a random family, given by name, has one instance per
+    seed.  Planners with the same repr are numbered.
     ``progress(rows so far, number of runs, planner)`` is called before each run.  Ctrl-C or an error ends the
     comparison with the rows finished so far.
     """
@@ -99,12 +101,32 @@ def compare(
     return Comparison(name, tuple(rows))
 
 
-def _configs(planners: Iterable[Planner | str] | str) -> dict[str, Planner]:
-    """The planners by name."""
-    given = [planners] if isinstance(planners, str) else list(planners)
+def _configs(planners: Iterable[Planner | str] | Planner | str) -> dict[str, Planner]:
+    """The planners by name; names that are given twice are one, and objects with one repr are numbered."""
+    given = _listed(planners)
     if not given:
         raise BadInput("name at least one planner")
-    return {each if isinstance(each, str) else repr(each): as_planner(each) for each in given}
+    configs: dict[str, Planner] = {}
+    for each in given:
+        name = each if isinstance(each, str) else _numbered(repr(as_planner(each)), configs)
+        configs.setdefault(name, as_planner(each))
+    return configs
+
+
+def _listed(planners: Any) -> list[Planner | str]:
+    """The planners as a list, one by itself too."""
+    if isinstance(planners, str) or hasattr(planners, "begin"):
+        return [planners]
+    try:
+        return list(planners)
+    except TypeError:
+        raise BadInput(f"planners must be a list of planners or their names, got {shown(planners)}") from None
+
+
+def _numbered(name: str, taken: Collection[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
+    return next(each for each in names if each not in taken)
 
 
 def _summary(planner: str, rows: Sequence[Row]) -> Summary:

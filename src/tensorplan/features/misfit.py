@@ -18,7 +18,8 @@ rounding accounted for, and do not depend on the accuracy of the solvers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,12 @@ DRIFT = 1e-6
 
 POLISH = 1e-8
 """Singular values of the features on the support of λ below this, relative to the largest, are treated as zero."""
+
+SLICE = 0.5
+"""Seconds of the simplex method after which it is asked whether to stop."""
+
+BLOCK = 2e9
+"""Rows times d^2 in one QR decomposition, for about a second; of more rows it is made block by block."""
 
 HIGHS_OPTIONS: dict[str, bool | int | float | str] = {
     "output_flag": False,
@@ -140,15 +147,28 @@ def _dual(phi: Array, x: Array, weights: Array) -> tuple[float, float, float]:
 # ------------------------------------------------------------------------------------------------------ the programs
 
 
-class Fitter:
-    """The three programs for features (n, d) and values (n,)."""
+def _never() -> bool:
+    return False
 
-    def __init__(self, phi: Array, x: Array) -> None:
+
+class Fitter:
+    """The three programs for features (n, d) and values (n,).
+
+    ``stop()`` is called about once a second, and a true result ends the search for better bounds, as Ctrl-C does, which
+    is remembered in ``interrupted``; the bounds found until then are valid.
+    """
+
+    def __init__(self, phi: Array, x: Array, stop: Callable[[], bool] = _never) -> None:
         self.phi, self.x = phi, x
+        self._asked = stop
+        self.interrupted = self.stopped = False
+        """Whether Ctrl-C, or ``stop`` or Ctrl-C, ended a search."""
         self.scale = float(np.abs(x).max(initial=0.0)) or 1.0
         """The largest |x|; the programs use x / scale."""
         n = max(len(x), 1)
-        _, sigma, right = np.linalg.svd(np.linalg.qr(phi, mode="r"), full_matrices=False)
+        self.triangle = _triangle(phi, stop)
+        """R of the QR decomposition of the features."""
+        _, sigma, right = np.linalg.svd(self.triangle, full_matrices=False)
         keep = sigma > RANK * sigma.max(initial=0.0)
         self.rank = int(keep.sum())
         self._back = right[keep].T  # (d, r), orthonormal: θ = back (z / spans)
@@ -157,6 +177,18 @@ class Fitter:
         self._y = x / self.scale
         self._rows: list[tuple[int, int]] = []  # (row, sign) of the least-distance programs, kept between them
         self._best: SupFit | None = None
+
+    def _stop(self) -> bool:
+        self.stopped = self.stopped or self._asked()
+        return self.stopped
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Where Ctrl-C ends the search and keeps the bounds."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.interrupted = self.stopped = True
 
     @property
     def slack(self) -> float:
@@ -192,15 +224,19 @@ class Fitter:
         program, first = _Program(self.rank), _spread(self._basis, np.ones(len(self._y)), self.rank)
         program.add([(i, s) for i in first for s in (1, -1)], self._basis, self._y)
         best, most = z, float(np.abs(self._y - self._basis @ z).max())
-        for _ in range(ROUNDS):
-            if not program.run():
-                break
-            z, t = program.point()
-            errors = self._y - self._basis @ z
-            if (worst := float(np.abs(errors).max())) < most:
-                best, most = z, worst
-            if most - t <= CLOSE or not program.add(self._violated(errors, t), self._basis, self._y):
-                break
+        with self._interruptible():
+            for _ in range(ROUNDS):
+                solved = program.run(self._stop)
+                if not solved and not self.stopped:
+                    break
+                z, t = program.point()
+                errors = self._y - self._basis @ z
+                if (worst := float(np.abs(errors).max())) < most:
+                    best, most = z, worst
+                if not solved or most - t <= CLOSE:
+                    break
+                if not program.add(self._violated(errors, t), self._basis, self._y):
+                    break
         theta = self._theta(best)
         found = residual(self.phi, self.x, theta)
         if found >= upper:
@@ -231,7 +267,7 @@ class Fitter:
         """λ projected onto Φᵀλ = 0, which the solver satisfies up to its tolerance; unchanged if precision is lost."""
         rows, polished = self._basis[support], weights
         for _ in range(2):
-            if self.rank:
+            if self.rank and len(support):
                 polished = polished - rows @ np.linalg.lstsq(rows, polished, rcond=POLISH)[0]
         change = float(np.abs(polished - weights).sum())
         return support, weights if change > DRIFT else polished / float(np.abs(polished).sum())
@@ -273,24 +309,28 @@ class Fitter:
         w, u = np.zeros(self.rank), np.zeros(len(self._rows))
         last = np.zeros(self.rank + 1)
         last[-1] = 1.0
-        for _ in range(ROUNDS):
-            if self._rows:
-                rows, signs = np.array([i for i, _ in self._rows]), np.array([s for _, s in self._rows])
-                normals, rhs = signs[:, None] * self._basis[rows] * (self._spans * unit), signs * self._y[rows] - level
-                system = np.vstack([normals.T, rhs])
-                try:
-                    u = nnls(system, last, maxiter=30 * len(rows) + 100)[0]
-                except RuntimeError:  # it cycled: return the current solution, whose bounds are valid in any case
+        with self._interruptible():
+            for _ in range(ROUNDS):
+                if self._rows:
+                    rows, signs = np.array([i for i, _ in self._rows]), np.array([s for _, s in self._rows])
+                    normals = signs[:, None] * self._basis[rows] * (self._spans * unit)
+                    rhs = signs * self._y[rows] - level
+                    system = np.vstack([normals.T, rhs])
+                    try:
+                        u = nnls(system, last, maxiter=30 * len(rows) + 100)[0]
+                    except RuntimeError:  # it cycled: return the current solution, whose bounds are valid in any case
+                        break
+                    rho = system @ u - last
+                    if not rho[-1] < 0:
+                        break
+                    w = _sharpened(-rho[:-1] / rho[-1], normals[u > 0], rhs[u > 0]) * unit
+                errors = self._y - self._basis @ (w * self._spans)
+                new = [row for row in self._violated(errors, level) if row not in self._rows]
+                if not new or self._stop():
                     break
-                rho = system @ u - last
-                if not rho[-1] < 0:
-                    break
-                w = _sharpened(-rho[:-1] / rho[-1], normals[u > 0], rhs[u > 0]) * unit
-            errors = self._y - self._basis @ (w * self._spans)
-            new = [row for row in self._violated(errors, level) if row not in self._rows]
-            if not new:
-                break
-            self._rows += new
+                self._rows += new
+                u = np.zeros(len(self._rows))
+        if len(u) != len(self._rows):  # Ctrl-C came between the two
             u = np.zeros(len(self._rows))
         return self._back @ w * self.scale, *_weights(self._rows, u)
 
@@ -312,7 +352,7 @@ class Fitter:
         level = least = best.upper + self.slack
         for turn in range(1, LEVELS + 1):
             fit = self._better(fit, *self._least_distance(level))
-            if fit.upper - fit.lower <= CLOSE * self.scale:
+            if fit.upper - fit.lower <= CLOSE * self.scale or self._stop():
                 break
             if turn % 4 and fit.lower > least:
                 level = least = fit.lower
@@ -340,7 +380,7 @@ class _Program:
 
         self.rank = rank
         self.pairs: dict[tuple[int, int], None] = {}  # an ordered set
-        self.optimal = highspy.HighsModelStatus.kOptimal
+        self.optimal, self.unfinished = highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kTimeLimit
         self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         for option, value in HIGHS_OPTIONS.items():
             self.highs.setOptionValue(option, value)
@@ -361,13 +401,20 @@ class _Program:
         self.highs.addRows(m, signs * y[rows], np.full(m, np.inf), m * n, starts, columns, entries.ravel())
         return True
 
-    def run(self) -> bool:
+    def run(self, stop: Callable[[], bool]) -> bool:
         """Solve the program, from scratch if the warm start fails; return whether an optimum was found."""
-        self.highs.run()
-        if self.highs.getModelStatus() != self.optimal:
+        if not self._solved(stop) and not stop():
             self.highs.clearSolver()
-            self.highs.run()
+            self._solved(stop)
         return bool(self.highs.getModelStatus() == self.optimal)
+
+    def _solved(self, stop: Callable[[], bool]) -> bool:
+        """Whether the simplex method finds an optimum, slice by slice, until ``stop()``."""
+        while True:
+            self.highs.setOptionValue("time_limit", self.highs.getRunTime() + SLICE)
+            self.highs.run()
+            if self.highs.getModelStatus() != self.unfinished or stop():
+                return bool(self.highs.getModelStatus() == self.optimal)
 
     def point(self) -> tuple[Array, float]:
         """The solution (z, t)."""
@@ -378,6 +425,17 @@ class _Program:
         """The dual value of each pair, >= 0; zeros if there is no solution."""
         found = np.array(self.highs.getSolution().row_dual)
         return np.maximum(found, 0.0) if len(found) == len(self.pairs) else np.zeros(len(self.pairs))
+
+
+def _triangle(phi: Array, stop: Callable[[], bool]) -> Array:
+    """R of the QR decomposition of phi (n, d); ``stop`` is called between the blocks of a long one, for its reports."""
+    size = max(2 * phi.shape[1], int(BLOCK / max(phi.shape[1], 1) ** 2))
+    triangle: Array = np.asarray(np.linalg.qr(phi[:size], mode="r"))
+    for start in range(size, len(phi), size):
+        stop()
+        longer = np.concatenate([triangle, phi[start : start + size]])
+        triangle = np.asarray(np.linalg.qr(longer, mode="r"))
+    return triangle
 
 
 def _sharpened(w: Array, normals: Array, rhs: Array) -> Array:

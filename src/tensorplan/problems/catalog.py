@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from re import compile as pattern
 from typing import Any
 
 from tensorplan.core import Problem
@@ -89,14 +90,22 @@ CATALOG: dict[str, Entry] = {
     "gym": Entry(gym, ("=env",), "gym/Taxi-v4:features=realizing5", "any Gymnasium environment"),
 }
 
+ENVIRONMENT = pattern(r"(?:[^\W\d][\w.]*:)?(?:[^\W\d][\w.-]*/)?[^\W\d][\w.-]*-v\d+(?=:|$)")
+"""An id of Gymnasium: ``name-v1``, behind a namespace and a slash, behind a module to import and a colon."""
+
 
 def make(spec: str, **params: Any) -> Problem:
     """The problem of that name: ``make("hanoi/8")``, ``make("layered", actions=4, d=10, seed=1)``.
+
+    ``make("FrozenLake-v1:features=poly2")``, ``make("gym/minigrid:MiniGrid-Empty-8x8-v0", features=...)`` are
+    Gymnasium's environments.
 
     ``make("mymodule:make_problem:size=5")`` and ``make("./mine.py:make_problem")`` import the module or run the file,
     and call the function, which returns a Problem.
     """
     name, entry, said = find(spec)
+    if entry.build is gym and "features" not in said | params:
+        raise BadInput(f"'gym' needs the parameter 'features', as in {spec}:features=poly2")
     return _checked(call(name, entry.build, {**said, **params}), f"{name!r} must return a problem, got")
 
 
@@ -124,8 +133,20 @@ def find(spec: str) -> tuple[str, Entry, dict[str, Any]]:
     return name, entry, entry.parameters(spec, size, options)
 
 
+def is_environment(spec: str) -> bool:
+    """Whether a spec begins with an id of Gymnasium, rather than with a name of the catalog or of user code."""
+    return ENVIRONMENT.match(spec.strip()) is not None and spec.strip().partition("/")[0] not in CATALOG
+
+
 def take_apart(spec: str) -> tuple[str, str, dict[str, Any]]:
-    """The name, the size and the parameters of a spec; user code, and Gymnasium's ``module:id``, keep their colon."""
+    """The name, the size and the parameters of a spec; user code, and Gymnasium's ``module:id``, keep their colon.
+
+    An id by itself, such as ``FrozenLake-v1`` or ``minigrid:MiniGrid-Empty-8x8-v0``, is short for ``gym/`` and the id.
+    """
+    if not isinstance(spec, str):
+        raise BadInput(f"expected the name of a problem such as 'hanoi/3', got {shown(spec)}")
+    if is_environment(spec):
+        spec = f"gym/{spec.strip()}"
     head, *options = spec.split(":")
     name, _, size = (part.strip() for part in head.partition("/"))
     if name in CATALOG and CATALOG[name].verbatim and options and options[0] and "=" not in options[0]:

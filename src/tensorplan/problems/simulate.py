@@ -17,6 +17,12 @@ from tensorplan.problems.states import unpack as unpack_states
 HALF = QUOTED // 2
 """Characters of a quoted object in a message that quotes several."""
 
+NOT_LISTS = (str, bytes, dict, set, frozenset)
+"""Types that can be taken apart, but have no first and second entry."""
+
+ENVIRONMENT = (4, 5)
+"""Values that ``step`` of an environment returns: the old interface of Gym, and Gymnasium's."""
+
 ROUNDING = 1e-12
 """The relative distance from the declared range up to which a reward is clipped to it (rounding)."""
 
@@ -71,7 +77,13 @@ def draw_batch(
         raise ProblemError(f"{where} must return (rewards, successors, which), got {shown(result)}") from None
     if rewards.shape != (n,) or which.shape != (n,):
         raise ProblemError(f"{where} gave rewards of shape {rewards.shape} and indices of shape {which.shape}")
-    if which.dtype.kind not in "iu" or not 0 <= which.min() <= which.max() < count:
+    if isinstance(following, NOT_LISTS):
+        raise ProblemError(f"{where} gave successors that are not a list: {shown(following)}")
+    if not count:
+        raise ProblemError(f"{where} gave no successors")
+    if which.dtype.kind not in "iu":
+        raise ProblemError(f"{where} gave indices of the type {which.dtype}, not whole numbers")
+    if not 0 <= which.min() <= which.max() < count:
         raise ProblemError(f"{where} gave indices that are not among 0 .. {count - 1}, for {count} successors")
     return rewards, following, which
 
@@ -80,7 +92,11 @@ def draw_noise(problem: Problem, n: int, rng: np.random.Generator) -> NDArray[An
     """The noise of n steps of ``step_many``, (n, ...)."""
     mdp: Any = problem.mdp
     where = f"draw_noise({n})"
-    noise: NDArray[Any] = _called(problem, where, lambda: np.asarray(mdp.draw_noise(n, rng)))
+    result = _called(problem, where, lambda: mdp.draw_noise(n, rng))
+    try:
+        noise: NDArray[Any] = np.asarray(result)
+    except Exception as error:
+        raise ProblemError(f"{where} gave noise that is no array, {shown(result)}: NumPy {raised(error)}") from None
     if noise.shape[:1] != (n,):
         raise ProblemError(f"{where} gave noise of shape {noise.shape}, expected {n} rows")
     return noise
@@ -92,10 +108,11 @@ def draw_many(
     """(rewards, next states, where these are END) of many pairs of one stage from one ``step_many``, checked."""
     mdp: Any = problem.mdp
     where = f"step_many({len(states)} states) at stage {stage}"
-    result = _called(problem, where, lambda: _arrays(mdp.step_many(states, actions, noise)))
-    if len(result) != 3:
-        raise ProblemError(f"{where} must return (rewards, next states, ended), got {len(result)} objects")
-    rewards, following, ended = result
+    result = _called(problem, where, lambda: mdp.step_many(states, actions, noise))
+    try:
+        rewards, following, ended = (np.asarray(part) for part in result)
+    except Exception:
+        raise ProblemError(f"{where} must return (rewards, next states, ended), got {_counted(result)}") from None
     shapes = (rewards.shape, following.shape, ended.shape)
     if shapes != (actions.shape, states.shape, actions.shape):
         raise ProblemError(
@@ -108,10 +125,6 @@ def draw_many(
     if problem.next_stage(stage) == problem.horizon:
         ended = np.ones(ended.shape, dtype=np.bool_)
     return _checked_rewards(problem, states, stage, actions, rewards), _checked_states(where, following, ended), ended
-
-
-def _arrays(result: Any) -> tuple[NDArray[Any], ...]:
-    return tuple(np.asarray(part) for part in result)
 
 
 def _checked_rewards(
@@ -157,12 +170,43 @@ def _called(problem: Problem, what: str, call: Callable[[], Any], error: Excepti
 def unpack(problem: Problem, state: State, stage: int, action: int, result: Any) -> tuple[float, State]:
     """The checked reward as a float, and the next state, from the result of ``step``."""
     try:
-        reward, following = result
-        reward = float(reward)
+        reward, following = _listed(result)
     except Exception:
         where = _step(state, stage, action)
-        raise ProblemError(f"{where} must return (reward, next_state), got {shown(result)}") from None
-    return checked_reward(problem, state, stage, action, reward), following
+        raise ProblemError(f"{where} must return (reward, next_state), got {_counted(result)}{_gym(result)}") from None
+    try:
+        number = _number(reward)
+    except Exception:
+        where = _step(state, stage, action)
+        raise ProblemError(
+            f"{where} must return (reward, next_state), and gave the reward {shown(reward)}, which is not a number"
+        ) from None
+    return checked_reward(problem, state, stage, action, number), following
+
+
+def _listed(result: Any) -> Any:
+    """The result; TypeError for one whose entries have no order."""
+    if isinstance(result, NOT_LISTS):
+        raise TypeError
+    return result
+
+
+def _number(reward: Any) -> float:
+    """The reward as a float; arrays of one entry are numbers, too, and words are not."""
+    if isinstance(reward, str | bytes):
+        raise TypeError
+    return float(reward.item() if isinstance(reward, np.ndarray) else reward)
+
+
+def _counted(result: Any) -> str:
+    """What was returned, in words, after the number of values if it is a tuple."""
+    return f"{len(result)} values: {shown(result)}" if isinstance(result, tuple) else shown(result)
+
+
+def _gym(result: Any) -> str:
+    """A hint for those who return what environments return."""
+    environment = isinstance(result, tuple) and len(result) in ENVIRONMENT
+    return "; problems of environments are made by tp.from_gym" if environment else ""
 
 
 def checked_reward(problem: Problem, state: State, stage: int, action: int, reward: float) -> float:

@@ -28,10 +28,8 @@ MEANINGS = {
 def certificate_lines(alike: Sequence[Certificate]) -> list[str]:
     """The claim of certificates with one status and one assumption, their confidence and their doubts."""
     widest, several = max(alike, key=lambda c: c.gap), len(alike) > 1
-    parts = [
-        ("the largest gap is " if several else "gap ") + _gap(widest),
-        confidences(widest.failure, widest.lower_failure, widest.assumes),
-    ]
+    parts = [] if widest.status == "refuted" else [("the largest gap is " if several else "gap ") + _gap(widest)]
+    parts.append(confidences(widest.failure, widest.lower_failure, widest.assumes))
     if widest.status != "certified":
         parts.append(MEANINGS.get(widest.status, ""))
     return [
@@ -46,6 +44,8 @@ def certificate_lines(alike: Sequence[Certificate]) -> list[str]:
 
 def _brackets(certificate: Certificate) -> str:
     sure = f", at confidence {1 - certificate.failure:.4g}" if certificate.failure else ""
+    if certificate.status == "refuted":
+        return f"the features do not realize the values as declared{sure}; each policy earns at least its lower bound"
     rests = f"if {certificate.assumes}" if certificate.assumes else "whatever the features"
     return f"each v*(s0) is in its bracket{sure}, {rests}"
 

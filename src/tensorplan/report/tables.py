@@ -419,7 +419,7 @@ def diagnosis_table(diagnosis: Diagnosis) -> Table:
     """The findings about the features: a section for v* and one for q*."""
     from tensorplan.diagnosis.diagnosis import findings
 
-    note = "\n".join(diagnosis.notes) or None
+    note = escape("\n".join(diagnosis.notes)) or None
     table = _table(f"Features of {diagnosis.problem}", ["", "about", "finding"], [], note)
     for part in diagnosis.parts:
         table.add_section()

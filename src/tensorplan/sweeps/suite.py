@@ -68,6 +68,8 @@ class Suite(Experiment):
     """How often a failed unit is tried again."""
 
     def __post_init__(self) -> None:
+        for field in ("problems", "planners"):
+            _only_names(field, getattr(self, field))
         fix: dict[str, Any] = {
             "problems": tuple(dict.fromkeys(map(normal_problem, self.problems))),
             "planners": tuple(dict.fromkeys(map(normal_planner, self.planners))),
@@ -119,6 +121,18 @@ class Suite(Experiment):
     def as_json(self) -> str:
         """The suite as JSON; its units follow from it."""
         return json.dumps(self.parameters())
+
+
+def _only_names(field: str, given: Any) -> None:
+    """Raise BadInput unless all are names: a suite is stored, and run by other processes."""
+    if isinstance(given, str):
+        raise BadInput(f"{field} must be a list of names, got {given!r}")
+    for each in given:
+        if not isinstance(each, str):
+            raise BadInput(
+                f"{field} of a suite are names, as in './mine.py:make_problem' or 'uct', got {shown(each)}; "
+                "tp.compare takes objects"
+            )
 
 
 def _positive(name: str, value: Any) -> float:

@@ -113,3 +113,22 @@ def test_the_width_holds_what_is_measured():
                     outcomes = rewards[0] + problem.discount * np.array(ahead)
                     assert np.ptp(outcomes) <= td_width(access, problem.discount, 0.0, stage) + 1e-12
         assert td_width(access, problem.discount, 0.0, 0) == 1.0
+
+
+def test_a_range_of_returns_does_not_bound_the_length_of_episodes():
+    """It is given, so the refusal must not ask for it."""
+
+    class Walk:
+        horizon, actions, return_range = None, 2, (0.0, 1.0)
+
+        def start(self, rng):
+            return 1
+
+        def step(self, state, action, rng):
+            return float(rng.random() < 0.5), tp.END
+
+    task = tp.Problem(Walk(), lambda s, h: [1.0], bound=1.0, name="walk")
+    with pytest.raises(tp.Refused, match=r"needs episodes of bounded length.* neither a horizon nor a discount"):
+        tp.run(task, tp.TensorPlan())
+    (episode,) = tp.run(task, tp.Hindsight(budget=200)).episodes
+    assert 0 <= episode.certificate.lower <= episode.certificate.upper <= 1

@@ -233,7 +233,8 @@ def test_a_long_search_tells_how_far_it_is(monkeypatch, caplog):
     monkeypatch.setattr(module, "PULSE", 0.0)
     told = []
     explore(featureless(Counter(5), name="short"), progress=told.append)
-    assert told[-1] == "listing the states of problem 'short': 5 in 9 steps so far"
+    assert "listing the states of problem 'short': 5 in 9 steps so far" in told
+    assert told[-1] == "optimal values of problem 'short': 3 sweeps so far"
     assert not caplog.records
     monkeypatch.setattr(module, "SILENCE", 0.0)
     explore(featureless(Counter(5)))

@@ -35,7 +35,7 @@ def audit(
     seed: int,
     as_json: bool,
 ) -> int:
-    """BracketTest what a policy earns and what the best one could: how much does it lose at most?
+    """Bracket what a policy earns and what the best one could: how much does it lose at most?
 
     The bracket rests on the simulator and its declared range of returns alone, whatever the features.  --value is a
     guess of v*; the better it is, the narrower the bracket.  By default values are fitted first.

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 from tensorplan.core.errors import BadInput
-from tensorplan.core.specs import call, lookup, parse
+from tensorplan.core.specs import call, lookup
+from tensorplan.core.user_code import is_user_code
 from tensorplan.paper.verify.claims import STATES, Check, Progress, Verification
 from tensorplan.paper.verify.constant_gap import verify_constant_gap
 from tensorplan.paper.verify.exponential import verify_exponential
 from tensorplan.paper.verify.hard import verify_hard
-from tensorplan.problems.catalog import CATALOG
+from tensorplan.problems.catalog import CATALOG, take_apart
 from tensorplan.problems.hard.constant_gap import ConstantGapMDP
 from tensorplan.problems.hard.exponential import ExponentialMDP
 from tensorplan.problems.hard.mdp import HardMDP
@@ -25,12 +26,13 @@ def verify(problem_spec: str, *, seed: int = 0, states: int = STATES, progress: 
 
     ``states`` are sampled if there are too many to check all.
     """
-    name, size, options = parse(problem_spec)
-    entry = lookup("problem", name, CATALOG)
+    name, size, options = take_apart(problem_spec)
     if name not in VERIFIERS:
+        if not is_user_code(name):
+            lookup("problem", name, CATALOG)
         *most, last = (f"{family}/{'x'.join(CATALOG[family].size)}" for family in VERIFIERS)
         raise BadInput(f"only {', '.join(most)} and {last} can be verified so far, got {problem_spec!r}")
-    params = {"seed": seed, **entry.sized(problem_spec, size), **options}
+    params = {"seed": seed, **CATALOG[name].sized(problem_spec, size), **options}
     check: Callable[..., Verification] = call(f"verify {name}", VERIFIERS[name], params)
     return check(states=states, progress=progress)
 

@@ -80,7 +80,9 @@ class PaperPlanning(Planning[PaperPolicy]):
     def _refutation(self, policy: PaperPolicy) -> NotRealizable:
         overridden = ", ".join(self.constants.overridden)
         certainty = f"if {overridden} are right" if overridden else f"at confidence {1 - self.constants.zeta:g}"
-        return refutation(self.sol, self.access.problem_name, self.config.eta, certainty, policy)
+        return refutation(
+            self.sol, self.access.problem_name, self.config.eta, certainty, policy, stop=self.watch.waiting
+        )
 
     # ------------------------------------------------------------------ Init
 

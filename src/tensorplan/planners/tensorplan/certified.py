@@ -372,7 +372,9 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         if self.unfit:
             return table_refutation(self.access, policy)
         certainty = f"at confidence {1 - self.ledger.zeta:g}"
-        return refutation(self.sol, self.access.problem_name, self.config.eta, certainty, policy)
+        return refutation(
+            self.sol, self.access.problem_name, self.config.eta, certainty, policy, stop=self.watch.waiting
+        )
 
     # ------------------------------------------------------------------ queries
 

@@ -452,7 +452,9 @@ class ExactPlanning(Planning[ExactPolicy]):
         if self.unfit:
             return table_refutation(self.access, policy)
         places = self.equations.places() if self.equations.refutation is not None else None
-        return refutation(self.sol, self.access.problem_name, self.config.eta, "for certain", policy, places)
+        return refutation(
+            self.sol, self.access.problem_name, self.config.eta, "for certain", policy, places, self.watch.waiting
+        )
 
     def improvise(self, node: Node, status: str) -> int:
         """An action off the path: the most promising one, or a random one after a refutation."""

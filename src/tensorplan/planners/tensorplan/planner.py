@@ -102,7 +102,8 @@ class TensorPlan(_MadeByMode, Config):
             )
         if mode == "certified" and access.horizon is None and self.gamma(access) == 1:
             raise Refused(
-                f"mode 'certified' needs a range of returns: {name} has neither a horizon nor a discount (discount=...)"
+                f"mode 'certified' needs episodes of bounded length, and {name} has neither a horizon nor a discount "
+                "(discount=...); tp.Hindsight (--planner hindsight) needs only a finite range of returns"
             )
         if math.isfinite(access.return_range(0, self.gamma(access))[0]):
             self.accuracy(access)

@@ -38,22 +38,36 @@ RESOLUTION = 1e-9
 """The tolerance of the optimiser for a disjunction, relative to the radius."""
 
 
+class _Stopped(Exception):
+    """The search for a smaller conflict, or for the least η and B, was stopped."""
+
+
+def _never() -> bool:
+    return False
+
+
 def refutation(
-    sol: Sol, problem: str, eta: float, certainty: str, policy: Policy, places: list[Place] | None = None
+    sol: Sol,
+    problem: str,
+    eta: float,
+    certainty: str,
+    policy: Policy,
+    places: list[Place] | None = None,
+    stop: Callable[[], bool] = _never,
 ) -> NotRealizable:
     """The error for an empty Sol, with the places in conflict and the least η and B.
 
     ``eta`` is the allowed misspecification, without rounding; ``certainty`` is the confidence in words; ``places``
-    contradict one another, if that is known.
+    contradict one another, if that is known; a true ``stop()`` ends the search for more, as Ctrl-C does.
     """
     among, smallest, larger = places, None, None
     places = places or measured(sol)
     try:
         if among is None or len(among) <= SEARCHED:
-            places = conflict(sol, places)
-            smallest = smallest_eta(sol, among)
-            larger = smallest_bound(sol, smallest - sol.eta, among)
-    except KeyboardInterrupt:
+            places = conflict(sol, places, stop)
+            smallest = smallest_eta(sol, among, stop)
+            larger = smallest_bound(sol, smallest - sol.eta, among, stop)
+    except (KeyboardInterrupt, _Stopped):
         pass  # the refutation stands; less is said about it
     excused = f" up to eta={eta:g}" if eta else ""
     needed = at_least(smallest, larger) or "which eta or B it would take was not looked for to the end"
@@ -84,7 +98,7 @@ def measured(sol: Sol) -> list[Place]:
     return list(dict.fromkeys([*sol.row_places, *sol.form_places]))
 
 
-def conflict(sol: Sol, places: list[Place]) -> list[Place]:
+def conflict(sol: Sol, places: list[Place], stop: Callable[[], bool] = _never) -> list[Place]:
     """The places that contradict one another, without those that can be spared, in the order of measurement.
 
     The set is minimal unless a search for that takes too long.
@@ -94,7 +108,7 @@ def conflict(sol: Sol, places: list[Place]) -> list[Place]:
         start = 0
         while start < len(places) and len(places) > 1:
             rest = places[:start] + places[start + size :]
-            found = _search(sol, among=set(rest))
+            found = _search(sol, stop, among=set(rest))
             left -= found.nodes
             if left < 0:
                 return places
@@ -107,22 +121,24 @@ def conflict(sol: Sol, places: list[Place]) -> list[Place]:
         size //= 2
 
 
-def smallest_eta(sol: Sol, among: Collection[Place] | None = None) -> float:
+def smallest_eta(sol: Sol, among: Collection[Place] | None = None, stop: Callable[[], bool] = _never) -> float:
     """An η for which the set is nonempty, at most a hundredth above the least one that the optimiser can tell."""
     low = sol.eta + RESOLUTION * (1 + sol.radius)
-    return _bisect(low, lambda eta: _search(sol, eta=eta, among=among))
+    return _bisect(low, lambda eta: _search(sol, stop, eta=eta, among=among))
 
 
-def smallest_bound(sol: Sol, excess: float, among: Collection[Place] | None = None) -> float | None:
+def smallest_bound(
+    sol: Sol, excess: float, among: Collection[Place] | None = None, stop: Callable[[], bool] = _never
+) -> float | None:
     """A radius for which the set is nonempty, at most a hundredth above the least; None if a huge one does not help.
 
     ``excess`` is by how much η is too small: in a ball so large that the optimiser's tolerance is a tenth of that, a
     point it finds proves nothing.
     """
     largest = min(LARGEST * sol.radius, excess / (10 * RESOLUTION))
-    if largest <= sol.radius or _search(sol, radius=largest, among=among).status == "infeasible":
+    if largest <= sol.radius or _search(sol, stop, radius=largest, among=among).status == "infeasible":
         return None
-    return _bisect(sol.radius, lambda radius: _search(sol, radius=radius, among=among))
+    return _bisect(sol.radius, lambda radius: _search(sol, stop, radius=radius, among=among))
 
 
 def _bisect(low: float, search: Callable[[float], Solution]) -> float:
@@ -139,7 +155,9 @@ def _bisect(low: float, search: Callable[[float], Solution]) -> float:
     return high
 
 
-def _search(sol: Sol, **changes: Any) -> Solution:
+def _search(sol: Sol, stop: Callable[[], bool], **changes: Any) -> Solution:
     """Whether the set with these changes is empty."""
+    if stop():
+        raise _Stopped
     program = sol.program(np.zeros(sol.dimension), **changes)
     return Search(program).solve(node_limit=min(NODES, sol.nodes_in(ONE)))

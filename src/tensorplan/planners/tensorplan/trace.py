@@ -86,13 +86,16 @@ class Trace:
 Callback = Callable[[Iteration], Any]
 """Called with every iteration; a true result stops planning."""
 
+PULSE = 1.0
+"""Seconds between two calls of the callback while no iteration is under way."""
+
 
 class Watch:
     """Records iterations for the trace and the callback."""
 
     def __init__(self, mode: str, access: Access, sol: Sol, keep: bool, callback: Callback | None) -> None:
         self.mode, self.access, self.sol, self.keep, self.callback = mode, access, sol, keep, callback
-        self.began = time.perf_counter()
+        self.began = self.heard = time.perf_counter()
         self.number = 0
         self.iterations: list[Iteration] = []
         self.upper, self.lower = math.inf, -math.inf
@@ -110,8 +113,17 @@ class Watch:
         """Report a long search within the next iteration; whether to stop it."""
         if self.callback is not None:
             record = self._record(self.number + 1, found, min(self.upper, found.bound + self.sol.eta), self.lower)
-            self.stopped = bool(self.callback(record))
+            self.stopped, self.heard = bool(self.callback(record)), time.perf_counter()
         return self.stopped
+
+    def waiting(self) -> bool:
+        """Tell the callback, once a second, that work goes on after the last iteration; whether to stop it."""
+        now = time.perf_counter()
+        if self.callback is None or now - self.heard < PULSE:
+            return False
+        self.heard = now
+        found = Solution("limit", None, -math.inf, self.upper, 0, 0.0)
+        return bool(self.callback(self._record(self.number, found, self.upper, self.lower)))
 
     def tell(
         self,
@@ -137,7 +149,7 @@ class Watch:
         if self.keep:
             self.iterations.append(record)
         if self.callback is not None:
-            self.stopped = bool(self.callback(record))
+            self.stopped, self.heard = bool(self.callback(record)), time.perf_counter()
 
     def _record(self, number: int, found: Solution, upper: float, lower: float) -> Iteration:
         return Iteration(

@@ -101,14 +101,34 @@ def places(
 
 def explore(problem: Problem, effort: Effort = WHOLE, progress: Progress | None = None) -> ExploredValues:
     """v* and q* of a deterministic problem, by enumerating the states reachable from its start state."""
+    began = time.perf_counter()
     size = len(places(problem, LIMIT, effort, progress))
     if problem not in _solved:
-        _solved[problem] = _solution(problem, _graphs[problem], size)
+        left = effort.seconds - (time.perf_counter() - began)
+        _solved[problem] = _solution(problem, _graphs[problem], size, sweeping(problem, left, progress))
         del _graphs[problem]
     return _solved[problem]
 
 
-def _solution(problem: Problem, found: Graph, size: int) -> ExploredValues:
+def sweeping(problem: Problem, seconds: float, progress: Progress | None) -> Callable[[int], None]:
+    """Called with the number of each sweep of value iteration: reports progress, and refuses after so many seconds."""
+    began = reported = time.perf_counter()
+
+    def swept(number: int) -> None:
+        nonlocal reported
+        now = time.perf_counter()
+        if now - began > seconds:
+            raise Refused(
+                f"v* of problem {problem.name!r} is not known: value iteration over its states did not converge in time"
+            )
+        if progress is not None and now - reported > PULSE:
+            reported = now
+            progress(f"optimal values of problem {problem.name!r}: {number:,} sweeps so far")
+
+    return swept
+
+
+def _solution(problem: Problem, found: Graph, size: int, swept: Callable[[int], None]) -> ExploredValues:
     from scipy import sparse
 
     pairs = len(found.targets)
@@ -120,7 +140,7 @@ def _solution(problem: Problem, found: Graph, size: int) -> ExploredValues:
         horizon=None,
         reward_range=problem.reward_range,
     )
-    return ExploredValues(found.places, solve_tabular(table, problem.discount))
+    return ExploredValues(found.places, solve_tabular(table, problem.discount, swept=swept))
 
 
 def _graph(problem: Problem, limit: int, effort: Effort, progress: Progress | None) -> Graph:
@@ -144,7 +164,7 @@ def _search(problem: Problem, limit: int, monitor: _Monitor) -> Graph:
         raise Refused(f"problem {problem.name!r} is not deterministic, so its states cannot be enumerated")
     rng = np.random.default_rng(0)
     start = problem.mdp.start(rng)
-    found = Graph({(0, _hashable(start)): 0}, [], [])
+    found = Graph({(0, as_hashable(start)): 0}, [], [])
     order = [(0, start)]
     for stage, state in order:
         for action in range(problem.actions):
@@ -155,7 +175,7 @@ def _search(problem: Problem, limit: int, monitor: _Monitor) -> Graph:
             if following is END:
                 found.targets.append(-1)
                 continue
-            place = found.places.setdefault((problem.next_stage(stage), _hashable(following)), len(order))
+            place = found.places.setdefault((problem.next_stage(stage), as_hashable(following)), len(order))
             if place == len(order):
                 order.append((problem.next_stage(stage), following))
             found.targets.append(place)
@@ -180,7 +200,8 @@ class _Monitor:
         if self.steps == PACED and now - self.warm > pace * (PACED - 1):
             raise self._refusal(f"are not listed, since a step takes {(now - self.warm) / (PACED - 1):.2g} s")
         if self.steps >= most or now - self.began > seconds:
-            raise self._refusal(f"could not be listed within {most:,.0f} steps and {seconds:g} s")
+            limits = [f"{most:,.0f} steps"] * math.isfinite(most) + [f"{seconds:.3g} s"] * math.isfinite(seconds)
+            raise self._refusal(f"could not be listed within {' and '.join(limits)}")
         if now - self.reported > self.pause:
             self.reported = now
             self.report(
@@ -190,6 +211,8 @@ class _Monitor:
         self.problem.count_unmetered(1)
 
     def _refusal(self, why: str) -> Refused:
+        if self.problem.solution is not None:
+            return Refused(f"the states of problem {self.problem.name!r} {why}")
         return Refused(f"v* of problem {self.problem.name!r} is not known: its states {why}")
 
 
@@ -197,7 +220,8 @@ def _too_many(problem: Problem, limit: int) -> Refused:
     return Refused(f"problem {problem.name!r} has more than {limit:,} states that can be reached")
 
 
-def _hashable(state: State) -> State:
+def as_hashable(state: State) -> State:
+    """The state; Refused if it cannot be hashed."""
     try:
         hash(state)
     except TypeError:

@@ -8,7 +8,7 @@ Rows of a matrix are pairs (s, a) in the order s * A + a; columns are next state
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -387,16 +387,21 @@ class TabularValues:
         return float(self.q[stage][self.mdp.index(state, stage), action])
 
 
-def solve_tabular(mdp: TabularMDP | Problem, discount: float | None = None) -> TabularValues:
+def solve_tabular(
+    mdp: TabularMDP | Problem, discount: float | None = None, *, swept: Callable[[int], None] | None = None
+) -> TabularValues:
     """Exact v*, q* by backward induction, or without a horizon by value iteration to its fixed point.
 
-    ``discount`` defaults to that of the problem, or 1.
+    ``discount`` defaults to that of the problem, or 1.  ``swept(number)`` is called before each sweep over the states,
+    and may raise.
     """
     mdp, discount = _tabular(mdp, discount)
     if mdp.horizon is None:
-        return TabularValues(mdp, (_fixed_point(mdp, discount),), discount)
+        return TabularValues(mdp, (_fixed_point(mdp, discount, swept),), discount)
     v: list[Array] = []
     for stage in reversed(range(mdp.horizon)):
+        if swept is not None:
+            swept(len(v))
         v.append(mdp.improve(stage, discount * v[-1] if v else None))
     return TabularValues(mdp, tuple(reversed(v)), discount)
 
@@ -443,13 +448,15 @@ def _weights(mdp: TabularMDP, stage: int, part: NDArray[Any]) -> Array:
     return part.astype(np.float64)
 
 
-def _fixed_point(mdp: TabularMDP, discount: float) -> Array:
+def _fixed_point(mdp: TabularMDP, discount: float, swept: Callable[[int], None] | None = None) -> Array:
     """v* without a horizon, by value iteration from 0 until it changes by rounding only."""
     v = np.zeros(len(mdp.states(0)))
     # in a deterministic MDP a finite optimal value is attained by a path that visits no state twice
     largest = float(np.abs(mdp.rewards(0)).max(initial=0.0))
     limit = max(1.0, 2 * len(v) * largest) if mdp.deterministic_transitions and discount == 1 else DIVERGED
-    for _ in range(ITERATIONS):
+    for sweep in range(ITERATIONS):
+        if swept is not None:
+            swept(sweep)
         previous, v = v, mdp.improve(0, discount * v)
         scale = max(1.0, float(np.abs(v).max(initial=0.0)))
         if float(np.abs(v - previous).max(initial=0.0)) <= CONVERGED * scale:
