@@ -129,9 +129,9 @@ def test_what_a_name_means(spec, parts):
     assert is_environment(spec) == (parts[0] == "gym" and not spec.startswith("gym/"))
 
 
-def test_an_environment_needs_features(cli):
-    code, _, err = cli("plan", "FrozenLake-v1")
-    assert (code, "'features', as in FrozenLake-v1:features=poly2" in err) == (2, True)
+def test_an_environment_has_linear_features_unless_others_are_named(cli):
+    code, out, _ = cli("plan", "FrozenLake-v1:horizon=3", "--planner", "random", "--json")
+    assert (code, "features=linear" in out) == (0, True)
 
 
 def test_options_of_the_command_come_before_those_of_the_name(cli):

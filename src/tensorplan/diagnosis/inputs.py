@@ -17,6 +17,7 @@ from tensorplan.diagnosis.clock import Clock
 from tensorplan.diagnosis.targets import UNLIMITED, search
 from tensorplan.features import Frame, PointFeatures, resolve
 from tensorplan.problems.catalog import CATALOG, instance, is_environment, make, take_apart
+from tensorplan.problems.gym.packages import register_package
 from tensorplan.problems.tables.tabular import TabularMDP
 
 SEARCHED = 200_000
@@ -117,8 +118,8 @@ def named(
 
 def _environment(name: str, env: str, said: dict[str, Any], options: dict[str, Any], seed: int) -> Problem:
     """The problem of an environment: what its name says, and options, which come first."""
-    if is_environment(name) and ":" not in env and env not in _ids():  # module:id is looked up by Gymnasium
-        raise _unknown(env)
+    if is_environment(name) and ":" not in env and env not in _ids() and not register_package(env):
+        raise _unknown(env)  # module:id is looked up by Gymnasium
     if "features" not in (given := {"seed": seed, **said, **options}):
         raise BadInput(f"{name!r} has no features of its own: name some, as in --features poly2")
     problem = make(name, **given)

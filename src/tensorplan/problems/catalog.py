@@ -104,8 +104,6 @@ def make(spec: str, **params: Any) -> Problem:
     and call the function, which returns a Problem.
     """
     name, entry, said = find(spec)
-    if entry.build is gym and "features" not in said | params:
-        raise BadInput(f"'gym' needs the parameter 'features', as in {spec}:features=poly2")
     return _checked(call(name, entry.build, {**said, **params}), f"{name!r} must return a problem, got")
 
 

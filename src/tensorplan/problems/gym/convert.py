@@ -81,7 +81,7 @@ def from_gym(
     """
     try:
         from tensorplan.problems.gym.opening import Opened
-        from tensorplan.problems.gym.restoring.faithful import Effort
+        from tensorplan.problems.gym.restoring.faithful import Diligence
     except ModuleNotFoundError as error:
         raise BadInput("from_gym needs Gymnasium: pip install 'tensorplan[gym]'") from error
 
@@ -99,7 +99,7 @@ def from_gym(
         restore=restore,
         functions=None if get_state is None or set_state is None else (get_state, set_state),
         seed=whole("seed", seed, 0),
-        effort=Effort.of(verify),
+        effort=Diligence.of(verify),
         ignore=_names(ignore),
     )
     if return_range is not None:

@@ -13,9 +13,10 @@ from tensorplan.core.errors import BadInput
 from tensorplan.problems.gym.points import ObservationPoints, Viewed
 from tensorplan.problems.gym.restoring.constants import FixedAttributes, Pinned
 from tensorplan.problems.gym.restoring.faithful import copied, first_observation, number_of, unusable
+from tensorplan.problems.gym.restoring.layers import stripped
 from tensorplan.problems.gym.restoring.randomness import FORBIDDEN, Randomness
 from tensorplan.problems.gym.restoring.replay import generator_in, saved_generator
-from tensorplan.problems.gym.restoring.ways import Fresh, Held, Way
+from tensorplan.problems.gym.restoring.ways import Held, Pristine, Way
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Restoring:
     """How an environment gets back to its states, and what was found out about that."""
 
     way: Way
-    fresh: Fresh | None
+    fresh: Pristine | None
     """What it is set back to before each reset."""
     pinned: Pinned
     constants: FixedAttributes
@@ -133,8 +134,6 @@ class GymMDP(Viewed):
 
         ``observation``: its last observation; required unless the environment can return it again.
         """
-        from tensorplan.problems.gym.opening import stripped
-
         bare = stripped(env)[0]
         if observation is None:
             if self._look is None:

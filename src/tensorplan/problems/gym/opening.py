@@ -10,19 +10,19 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import wrappers
 
 from tensorplan.core import END
 from tensorplan.core.errors import BadInput, shown
 from tensorplan.core.specs import suggestion, whole
 from tensorplan.problems.gym.mdp import GymMDP, Restoring
 from tensorplan.problems.gym.observations import table_view, view
+from tensorplan.problems.gym.packages import register_package
 from tensorplan.problems.gym.points import Clipping, ObservationPoints, bounded, framed
 from tensorplan.problems.gym.restoring.adapters import adapter_of
 from tensorplan.problems.gym.restoring.constants import FixedAttributes, Pinned, counters
 from tensorplan.problems.gym.restoring.content import Content
 from tensorplan.problems.gym.restoring.faithful import (
-    Effort,
+    Diligence,
     Moment,
     Probe,
     Unfaithful,
@@ -38,22 +38,15 @@ from tensorplan.problems.gym.restoring.families import (
     known_returns,
     known_rewards,
     prepare,
-    register_package,
 )
-from tensorplan.problems.gym.restoring.randomness import layers
-from tensorplan.problems.gym.restoring.replay import Deepcopy, Replay
-from tensorplan.problems.gym.restoring.ways import Attributes, Fresh, Functions, Held, Way
+from tensorplan.problems.gym.restoring.layers import layers, stripped
+from tensorplan.problems.gym.restoring.replay import ActionReplay, Deepcopy
+from tensorplan.problems.gym.restoring.ways import Attributes, Functions, Held, Pristine, Way
 from tensorplan.problems.gym.spaces import numbered_actions
 from tensorplan.problems.gym.table import GymTable, has_table
 
 OWN = "gymnasium.envs."
 """The modules of Gymnasium's own environments."""
-
-NEUTRAL = (
-    *("TimeLimit", "OrderEnforcing", "PassiveEnvChecker"),
-    *("RecordEpisodeStatistics", "RecordVideo", "HumanRendering"),
-)
-"""Wrappers that do not change dynamics, rewards or observations; the time limit becomes the horizon."""
 
 KNOWN_RANGES = {"CartPoleEnv": {1: (-6.0, 6.0), 3: (-4.0, 4.0)}}
 """Ranges of unbounded coordinates of Gymnasium's spaces; a search for the fastest CartPole found 5.1 and 3.6."""
@@ -96,7 +89,7 @@ class Opened:
         restore: str,
         functions: tuple[Callable[[Any], Any], Callable[[Any, Any], Any]] | None,
         seed: int,
-        effort: Effort,
+        effort: Diligence,
         ignore: Sequence[str] = (),
     ) -> GymMDP | GymTable:
         """The simulator, by the fastest way of restoring that is faithful."""
@@ -154,10 +147,10 @@ class Opened:
             "in its attributes nor drawn from a generator in them"
         )
 
-    def _fresh(self) -> Fresh | None:
+    def _fresh(self) -> Pristine | None:
         """The state before the first reset, if it can be captured."""
         try:
-            return Fresh(self.env)
+            return Pristine(self.env)
         except Exception:
             return None
 
@@ -220,7 +213,7 @@ class Opened:
             except Unfaithful as reason:
                 reasons.append(f"{way.name}: {str(reason)[:300]}")
                 continue
-            if isinstance(way, Replay) and restore == "auto":
+            if isinstance(way, ActionReplay) and restore == "auto":
                 warnings.warn(
                     f"{self.name} is restored by taking its actions again from the reset on ({'; '.join(reasons)}): "
                     "going back to a state t steps after it takes t steps; get_state and set_state may be faster",
@@ -235,7 +228,7 @@ class Opened:
         if functions:
             return [Functions(functions[0], functions[1], "functions")]
         adapter = adapter_of(type(self.env)) if self.env is self.env.unwrapped else None
-        ways: list[Way] = [Attributes(), Deepcopy(), Replay()]
+        ways: list[Way] = [Attributes(), Deepcopy(), ActionReplay()]
         if adapter is not None:
             ways.insert(0, Functions(adapter.get_state, adapter.set_state, "adapter"))
         return [way for way in ways if restore in ("auto", way.name)]
@@ -316,22 +309,6 @@ class Opened:
                     stacklevel=4,
                 )
                 return
-
-
-def stripped(env: Any) -> tuple[Any, int | None]:
-    """The environment without neutral wrappers, and its time limit."""
-    stack = layers(env)
-    limits = [layer._max_episode_steps for layer in stack if isinstance(layer, wrappers.TimeLimit)]
-    for layer in stack:
-        if isinstance(layer, wrappers.Autoreset):
-            raise BadInput(f"{env} resets itself at the end of an episode (Autoreset), which hides the end: unwrap it")
-    kept = [layer for layer in stack if type(layer).__name__ not in NEUTRAL or layer is env.unwrapped]
-    if len(kept) < len(stack) and len(kept) > 1:  # relink the remaining layers, in copies of the wrappers
-        relinked = [copy.copy(layer) for layer in kept[:-1]]
-        for layer, inner in zip(relinked, [*relinked[1:], kept[-1]], strict=True):
-            layer.env = inner
-        kept = [*relinked, kept[-1]]
-    return kept[0], min(limits, default=None)
 
 
 def _make(env: Any, options: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import suggestion
-from tensorplan.problems.gym.restoring.randomness import SKIPPED, layers
+from tensorplan.problems.gym.restoring.layers import SKIPPED, layers
 from tensorplan.problems.gym.restoring.ways import STATE_OF
 
 ATOMS = (type(None), bool, int, float, complex, str, bytes, np.bool_, np.number, range)

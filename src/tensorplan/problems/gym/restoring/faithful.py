@@ -19,7 +19,7 @@ from tensorplan.core.errors import BadInput, ProblemError, shown
 from tensorplan.problems.gym.restoring.constants import FixedAttributes, Pinned, numbers
 from tensorplan.problems.gym.restoring.content import Unsaved
 from tensorplan.problems.gym.restoring.randomness import Randomness
-from tensorplan.problems.gym.restoring.ways import Fresh, Functions, Held, Way
+from tensorplan.problems.gym.restoring.ways import Functions, Held, Pristine, Way
 from tensorplan.problems.simulate import global_generators
 
 STEPS, SECONDS = 200, 5.0
@@ -63,7 +63,7 @@ class Unfaithful(Exception):
 
 
 @dataclass(frozen=True)
-class Effort:
+class Diligence:
     """How much a verification may take; without one, the reference is short and nothing is compared."""
 
     steps: int = STEPS
@@ -71,7 +71,7 @@ class Effort:
     compare: bool = True
 
     @classmethod
-    def of(cls, verify: bool | int) -> Effort:
+    def of(cls, verify: bool | int) -> Diligence:
         """The effort of ``verify``: True, False, or a number of steps however long they take."""
         if isinstance(verify, bool):
             return cls() if verify else cls(60, 2.0, compare=False)
@@ -96,9 +96,9 @@ class Moment:
 class Probe:
     """An environment with numbered actions and controlled random generators, for probing."""
 
-    def __init__(self, env: Any, actions: Sequence[Any], seed: int, effort: Effort, pinned: Pinned) -> None:
+    def __init__(self, env: Any, actions: Sequence[Any], seed: int, effort: Diligence, pinned: Pinned) -> None:
         self.env, self.actions, self.seed, self.effort, self.pinned = env, actions, seed, effort, pinned
-        self.fresh: Fresh | None = None
+        self.fresh: Pristine | None = None
         """What the environment is set back to before each reset."""
         self.randomness = Randomness(env)
         self.drew = False

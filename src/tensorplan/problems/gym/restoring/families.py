@@ -1,4 +1,4 @@
-"""The simulators that people use: how they are saved and loaded, the range of rewards, the package of an id.
+"""The simulators that people use: how they are saved and loaded, the ranges of rewards and returns, time limits.
 
 Nothing of them is imported before an environment of the family exists.
 """
@@ -8,31 +8,15 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable
 from functools import lru_cache
-from importlib import import_module
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core.errors import BadInput
 from tensorplan.problems.gym.restoring.adapters import full_name, know
 from tensorplan.problems.gym.restoring.content import ATOMS, FORMAT
 
-PACKAGES = {
-    **dict.fromkeys(("MiniGrid-", "BabyAI-"), "minigrid"),
-    "MinAtar/": "minatar.gym",
-    "ALE/": "ale_py",
-    **dict.fromkeys(
-        ("highway-", "merge-", "roundabout-", "intersection-", "racetrack-", "exit-", "two-way-", "u-turn-"),
-        "highway_env",
-    ),
-}
-"""The modules that register ids with such a beginning."""
-
 BABYAI = "minigrid.envs.babyai"
-
-INSTALLED_AS = {"minatar.gym": "minatar", "ale_py": "ale-py", "highway_env": "highway-env"}
-"""The packages of modules that have another name."""
 
 REWARDS: dict[str, tuple[float, float]] = {
     "gymnasium.envs.classic_control.cartpole.CartPoleEnv": (0.0, 1.0),
@@ -46,20 +30,6 @@ REWARDS: dict[str, tuple[float, float]] = {
     "minatar.environments.space_invaders.Env": (0.0, 3.0),  # one for each of the bullets that are alive
 }
 """The rewards of environments, or of the game inside, that do not say so themselves."""
-
-
-def register_package(name: str) -> bool:
-    """Import the package that an id belongs to, if it is a known one; whether it is."""
-    module = next((module for start, module in PACKAGES.items() if name.startswith(start)), None)
-    if module is None:
-        return False
-    try:
-        found = import_module(module)
-    except ModuleNotFoundError:
-        package = INSTALLED_AS.get(module, module)
-        raise BadInput(f"{name!r} is an environment of the package {package}: pip install {package}") from None
-    getattr(found, "register_envs", lambda: None)()
-    return True
 
 
 def known_rewards(env: Any) -> tuple[float, float] | None:

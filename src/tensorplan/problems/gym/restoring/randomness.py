@@ -11,14 +11,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from tensorplan.problems.gym.restoring.layers import SKIPPED, layers
+
 GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 """The kinds of generators; contents name them by their place here."""
 
 KEPT = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType, gymnasium.Space)
 """Types of objects that are not searched for random generators."""
-
-SKIPPED = ("env", "spec", "_np_random", "_np_random_seed", "_cached_spec", "render_mode", "metadata")
-"""Attributes of environments and wrappers that are not part of a state."""
 
 DEPTH = 4
 """The depth of nested objects that are searched for random generators."""
@@ -128,17 +127,6 @@ class Randomness:
 def _owner(path: tuple[str, ...]) -> Callable[[Any], Any]:
     """The function from a layer to the object whose attribute is the last of the path."""
     return attrgetter(".".join(path[:-1])) if len(path) > 1 else lambda layer: layer
-
-
-def layers(env: Any) -> list[Any]:
-    """The wrappers of an environment and the environment itself, outermost first."""
-    innermost = env.unwrapped
-    if innermost is env:
-        return [env]
-    found = [env]
-    while found[-1] is not innermost:
-        found.append(found[-1].env)
-    return found
 
 
 def _paths(owner: Any, depth: int, seen: set[int]) -> Iterator[tuple[tuple[str, ...], Any]]:

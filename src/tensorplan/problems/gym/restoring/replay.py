@@ -1,7 +1,7 @@
 """Ways back to a state whose content is not known: it is identified by its past, the actions since the last reset.
 
 * :class:`Deepcopy`: a copy of the whole environment.
-* :class:`Replay`, the last resort: the actions taken again, with the random numbers of the first time.  It needs
+* :class:`ActionReplay`, the last resort: the actions taken again, with the random numbers of the first time.  It needs
   nothing of an environment but that its steps depend on its past and its generators alone.  The price: going back to a
   state t steps after a reset takes t steps.  They are not queries, and ``replayed`` counts them.  A state that lies
   ahead of where the environment is costs the difference only, and the state where it is, nothing.
@@ -23,7 +23,7 @@ import numpy as np
 
 from tensorplan.core.errors import BadInput
 from tensorplan.problems.gym.restoring.randomness import FORBIDDEN, Randomness
-from tensorplan.problems.gym.restoring.ways import Fresh, Held
+from tensorplan.problems.gym.restoring.ways import Held, Pristine
 
 
 class Link(NamedTuple):
@@ -104,7 +104,7 @@ class Deepcopy:
     exact = True
     _found = itertools.count()
 
-    def opened(self, env: Any, fresh: Fresh | None) -> Any:
+    def opened(self, env: Any, fresh: Pristine | None) -> Any:
         """The environment with a memory."""
         return Recorder(env)
 
@@ -124,7 +124,7 @@ class Deepcopy:
         return copy.deepcopy(state.value)
 
 
-class Replay:
+class ActionReplay:
     """The past of an environment, repeated."""
 
     name = "replay"
@@ -134,7 +134,7 @@ class Replay:
         self.replayed = 0
         """The steps and resets that were repeated so far."""
 
-    def opened(self, env: Any, fresh: Fresh | None) -> Any:
+    def opened(self, env: Any, fresh: Pristine | None) -> Any:
         """The environment with a memory."""
         self._randomness, self._fresh = Randomness(env), fresh
         return Recorder(env)

@@ -21,7 +21,7 @@ import numpy as np
 
 from tensorplan.core import Array
 from tensorplan.problems.gym.restoring.content import SHAPES, Content, Shape
-from tensorplan.problems.gym.restoring.randomness import SKIPPED, layers
+from tensorplan.problems.gym.restoring.layers import SKIPPED, layers
 
 STATE_OF = {
     "gymnasium.envs.toy_text": ("s", "fickle_step", "player", "dealer"),
@@ -71,7 +71,7 @@ class Way(Protocol):
     exact: bool
     """Whether a restored state continues to the last bit as the original did."""
 
-    def opened(self, env: Any, fresh: Fresh | None) -> Any:
+    def opened(self, env: Any, fresh: Pristine | None) -> Any:
         """The environment as it is used from now on, the given one or a wrapper of it, with resets from ``fresh``."""
 
     def capture(self, env: Any) -> Held:
@@ -90,7 +90,7 @@ class Attributes:
     def __init__(self) -> None:
         self._content = Content(skipped)
 
-    def opened(self, env: Any, fresh: Fresh | None) -> Any:
+    def opened(self, env: Any, fresh: Pristine | None) -> Any:
         """The environment itself."""
         return env
 
@@ -105,7 +105,7 @@ class Attributes:
         return env
 
 
-class Fresh:
+class Pristine:
     """The state of an environment before its first reset, from which all resets start: nothing is left over."""
 
     def __init__(self, env: Any) -> None:
@@ -126,7 +126,7 @@ class Functions:
         self.exact = True
         self._content = Content(skipped)
 
-    def opened(self, env: Any, fresh: Fresh | None) -> Any:
+    def opened(self, env: Any, fresh: Pristine | None) -> Any:
         """The environment itself."""
         return env
 
