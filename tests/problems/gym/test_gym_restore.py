@@ -429,3 +429,157 @@ def test_a_rare_draw_is_an_error_not_a_silent_mistake():
     with pytest.raises(RuntimeError, match=r"draws a random number.*from_gym\(..., deterministic=False\)"):
         problem.mdp.step(state, 1, np.random.default_rng(0))
     assert not opened(Rarely, deterministic=False).deterministic
+
+
+# ------------------------------------------------------------------------------------ counters and leftovers
+
+
+class Counting(Base):
+    """A hidden counter of steps, on which nothing depends for a while."""
+
+    def begin(self):
+        super().begin()
+        self.count = 0
+
+    def step(self, action):
+        self.count += 1
+        observation, reward, ended, *rest = super().step(action)
+        return observation, reward, ended or self.count > 15, *rest
+
+
+def test_a_counter_of_steps_is_found_and_can_be_ignored():
+    with pytest.warns(UserWarning, match=r"states of Counting differ by count, .*ignore=\['count'\]"):
+        new = opened(Counting)
+    assert new.mdp.restoring.counters == ("count",)
+    problem = opened(Counting, ignore=["count"], horizon=None)
+    mdp = problem.mdp
+    start = mdp.start(np.random.default_rng(0))
+    states = [start]
+    for action in (1, 0, 0) * 7:  # more steps than the counter allows
+        states.append(mdp.step(states[-1], action, None)[1])
+    assert states[3] == states[-1] == start
+    check_problem(opened(Counting, ignore="count"), episodes=4)
+
+
+def test_what_is_to_be_ignored_must_exist():
+    with pytest.raises(tp.BadInput, match=r"ignore: .* has no attribute 'cuont'; did you mean 'count'\?"):
+        opened(Counting, ignore=["cuont"])
+
+
+class Timed(Counting):
+    """A timer that matters is not offered to be ignored."""
+
+    def value(self):
+        return self.x + self.count % 4
+
+
+def test_a_counter_that_matters_is_not_offered(recwarn):
+    assert opened(Timed).mdp.restoring.counters == ()
+    assert not [each for each in recwarn if "counting steps" in str(each.message)]
+
+
+class LeftOver(Base):
+    """The last action of an episode is the first of the next, as with MinAtar's sticky actions."""
+
+    last = 0
+
+    def move(self, action):
+        super().move(self.last)
+        self.last = action
+
+
+def test_nothing_of_an_episode_is_left_over():
+    mdp = opened(LeftOver).mdp
+    start = mdp.start(np.random.default_rng(0))
+    mdp.step(start, 1, None)
+    assert mdp.start(np.random.default_rng(0)) == start
+
+
+# ------------------------------------------------------------------------------------ the effort of a verification
+
+
+def test_a_slow_environment_is_verified_in_the_time_there_is(monkeypatch):
+    clock = itertools.count()
+
+    class Slow(Base):
+        def step(self, action):
+            next(clock)
+            return super().step(action)
+
+    now = itertools.count()
+    monkeypatch.setattr("tensorplan.problems.gym.restoring.faithful.perf_counter", lambda: next(now) * 0.2)
+    problem = opened(Slow)
+    assert problem.unmetered == next(clock) < 60
+    assert problem.mdp.way.name == "attributes"
+
+
+@pytest.mark.parametrize("verify", [0, -1, "yes", 2.5])
+def test_efforts_that_are_none(verify):
+    with pytest.raises(tp.BadInput, match="verify must be True, False, or a number of steps, got"):
+        opened(Base, verify=verify)
+
+
+# ------------------------------------------------------------------------------------ what steps return
+
+
+class FourThings(Base):
+    def step(self, action):
+        return super().step(action)[:4]
+
+
+class Returning(Base):
+    reward = None
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, self.reward, *rest
+
+
+class ArrayReward(Returning):
+    reward = np.zeros(2)
+
+
+class TextReward(Returning):
+    reward = "much"
+
+
+class NoTuple(Base):
+    def step(self, action):
+        return None
+
+
+class NoInfo(Base):
+    def reset(self, **options):
+        return super().reset(**options)[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (FourThings, r"step\(\) returned 4 values, as in Gym before 0.26, expected \(observation, reward, terminated"),
+        (Returning, r"step\(\) returned the reward None, expected a number"),
+        (ArrayReward, r"step\(\) returned a reward of shape \(2,\), expected a number"),
+        (TextReward, r"step\(\) returned the reward 'much', expected a number"),
+        (NoTuple, r"step\(\) returned None, expected \(observation, reward, terminated"),
+        (NoInfo, r"reset\(\) returned array\(\[0.\]\), expected \(observation, info\)"),
+    ],
+)
+def test_what_steps_must_return(kind, sentence):
+    with pytest.raises(tp.ProblemError, match=sentence) as error:
+        opened(kind)
+    assert "\n" not in str(error.value)
+
+
+class Late(Base):
+    """Goes wrong after ten steps, which random episodes do not reach."""
+
+    def step(self, action):
+        observation, reward, _, truncated, info = super().step(action)
+        return observation, None if self.x >= 10 else reward, action == 0, truncated, info
+
+
+def test_a_late_mistake_is_one_sentence_too():
+    problem = opened(Late, horizon=20, seed=1)
+    with pytest.raises(tp.ProblemError, match=r"step\(.*\) at stage 9 .*the reward None, expected a number"):
+        access = LocalAccess(problem, problem.mdp.start(np.random.default_rng(0)), np.random.default_rng(0))
+        access.follow(access.root, [1] * 12)

@@ -162,6 +162,7 @@ class Content:
         """The attribute that cannot be written."""
         for layer in layers:
             for name in self._named(layer, layer.__dict__)[0]:
+                self._begin({id(each): (Mark.LAYER, depth) for depth, each in enumerate(layers)})
                 try:
                     self._write(layer.__dict__[name])
                 except Unsaved:
