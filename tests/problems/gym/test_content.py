@@ -62,10 +62,12 @@ def copied(**attributes):
 atoms = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
 data = st.recursive(
     atoms,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.tuples(inner, inner)
-    | st.dictionaries(st.text(max_size=3), inner, max_size=4)
-    | st.builds(Node, inner, inner),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+        | st.builds(Node, inner, inner)
+    ),
     max_leaves=12,
 )
 
@@ -164,7 +166,7 @@ def test_random_state_is_not_content():
 
 def test_what_cannot_be_saved_is_named():
     env = Layer()
-    env.fine, env.bad = 1, [Node((x for x in range(3)))]
+    env.fine, env.bad = 1, [Node(x for x in range(3))]
     with pytest.raises(Unsaved, match=r"in its attribute 'bad' a .*generator cannot be saved \(TypeError: "):
         content().write([env])
 

@@ -495,6 +495,14 @@ def test_nothing_of_an_episode_is_left_over():
     assert mdp.start(np.random.default_rng(0)) == start
 
 
+@pytest.mark.filterwarnings("ignore:.*is restored by taking its actions again")
+def test_nothing_of_an_episode_is_left_over_in_wrappers():
+    """NormalizeObservation goes on counting from episode to episode."""
+    mdp = opened(lambda: gymnasium.wrappers.NormalizeObservation(InOutside()), outside="clip").mdp
+    seen = [mdp.observation(mdp.start(np.random.default_rng(0))) for _ in range(2)]
+    np.testing.assert_array_equal(*seen)
+
+
 # ------------------------------------------------------------------------------------ the effort of a verification
 
 

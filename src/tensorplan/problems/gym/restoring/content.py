@@ -150,11 +150,11 @@ class Content:
 
     # ----------------------------------------------------------------- writing
 
-    def write(self, layers: Sequence[Any]) -> bytes:
-        """The content of the layers of an environment."""
+    def write(self, layers: Sequence[Any], outer: int | None = None) -> bytes:
+        """The content of the layers of an environment, or of the outer ones only."""
         self._begin({id(layer): (Mark.LAYER, depth) for depth, layer in enumerate(layers)})
         try:
-            return marshal.dumps([self._layer(layer) for layer in layers], FORMAT)
+            return marshal.dumps([self._layer(layer) for layer in layers[:outer]], FORMAT)
         except Unsaved as reason:
             raise Unsaved(f"{self._culprit(layers)}{reason}") from None
 
@@ -318,9 +318,9 @@ class Content:
     # ----------------------------------------------------------------- reading
 
     def read(self, content: bytes, layers: Sequence[Any]) -> None:
-        """Put the layers of an environment into the state of that content."""
+        """Put the layers of an environment, as many as were written, into the state of that content."""
         self._made, self._layers = [], layers
-        for layer, (what, *written) in zip(layers, marshal.loads(content), strict=True):
+        for layer, (what, *written) in zip(layers, marshal.loads(content), strict=False):
             if what == Mark.PART:
                 self._load(layer, written[0])
                 continue

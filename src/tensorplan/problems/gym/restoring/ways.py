@@ -106,15 +106,22 @@ class Attributes:
 
 
 class Pristine:
-    """The state of an environment before its first reset, from which all resets start: nothing is left over."""
+    """The state of an environment before its first reset, from which all resets start: nothing is left over.
+
+    Where the innermost layer cannot be captured, it is that of the wrappers.
+    """
 
     def __init__(self, env: Any) -> None:
-        self._env, self._way = env, Attributes()
-        self._state = self._way.capture(env)
+        self._env, self._content = env, Content(skipped)
+        try:
+            self._state = self._content.write(layers(env))
+        except Exception:
+            self._state = self._content.write(layers(env), len(layers(env)) - 1)
 
     def put(self, rng: Any) -> None:
         """Set the environment back to it."""
-        self._way.restore(self._env, self._state, rng)
+        self._content.generators.use(rng)
+        self._content.read(self._state, layers(self._env))
 
 
 class Functions:
