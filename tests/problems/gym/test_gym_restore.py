@@ -588,6 +588,6 @@ class Late(Base):
 
 def test_a_late_mistake_is_one_sentence_too():
     problem = opened(Late, horizon=20, seed=1)
+    access = LocalAccess(problem, problem.mdp.start(np.random.default_rng(0)), np.random.default_rng(0))
     with pytest.raises(tp.ProblemError, match=r"step\(.*\) at stage 9 .*the reward None, expected a number"):
-        access = LocalAccess(problem, problem.mdp.start(np.random.default_rng(0)), np.random.default_rng(0))
         access.follow(access.root, [1] * 12)

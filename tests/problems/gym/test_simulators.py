@@ -1,14 +1,19 @@
 """Simulators that people use: each is restored faithfully, step by step, over 1,000 steps, and keeps its contract."""
 
+import enum
+import sys
 from importlib import import_module
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces, wrappers
+from scipy import stats
 
 import tensorplan as tp
 from tensorplan.problems.gym.opening import Opened
+from tensorplan.problems.gym.restoring.families import StickyALE
 from tensorplan.problems.gym.restoring.randomness import Randomness
 from tensorplan.testing import check_problem
 
@@ -125,3 +130,67 @@ def test_contract(case):
     problem = tp.from_gym(case, **{**options, "horizon": 12}, outside="clip", bound=1.0, verify=60)
     assert check_problem(problem, episodes=3) > 5
     assert tp.run(problem, "uct:simulations=3", max_steps=2, budget=60).episodes[0].queries
+
+
+class Emulator:
+    """Stands for ALE's: it lists the actions that it is given."""
+
+    def __init__(self):
+        self.given = []
+
+    def act(self, action, strength):
+        self.given.append(action)
+        return 0
+
+    def reset_game(self):
+        self.given = []
+
+
+def test_sticky_actions_are_drawn_from_the_generator_of_the_query_frame_by_frame():
+    action = enum.Enum("Action", "LEFT RIGHT", start=0)
+    env = SimpleNamespace(_np_random=np.random.default_rng(0))
+    emulator = Emulator()
+    sticky = StickyALE(env, emulator, 0.25)
+    wanted = [action(i % 2) for i in range(8000)]
+    for each in wanted:
+        sticky.act(each)
+    repeated = np.mean([one is not two for one, two in zip(wanted, emulator.given, strict=True)])
+    chance = 0.25 / 1.25  # after a repeated frame the last action is the wanted one
+    assert abs(repeated - chance) < 5 * np.sqrt(chance / 8000)
+    sticky.reset_game()
+    assert (sticky.last, sticky.given) == (0, [])
+
+
+def test_sticky_actions_have_the_law_of_the_emulator():
+    """The place of the paddle after 40 steps to the right, in ALE and with our generator: Kolmogorov and Smirnov."""
+    installed("ale_py")
+    places = []
+    for prepared in (False, True):
+        env = Opened("ALE/Breakout-v5", {"obs_type": "ram"}).env if prepared else None
+        env = env or gymnasium.make("ALE/Breakout-v5", obs_type="ram").unwrapped
+        env.reset(seed=0)
+        env._np_random = np.random.default_rng(0)
+        places.append([])
+        for _ in range(150):
+            env.reset()
+            for action in (1, *(2, 3) * 10):
+                ram = env.step(action)[0]
+            places[-1].append(int(ram[72]))
+    assert isinstance(env.ale, StickyALE)
+    assert stats.ks_2samp(*places).pvalue > 1e-4
+    assert len(set(places[0])) > 5
+
+
+def test_a_package_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "minigrid", None)
+    for spec in list(gymnasium.registry):
+        if spec.startswith("MiniGrid"):
+            monkeypatch.delitem(gymnasium.registry, spec)
+    with pytest.raises(tp.BadInput, match=r"'MiniGrid-Empty-5x5-v0' is an environment of the package minigrid: pip"):
+        tp.from_gym("MiniGrid-Empty-5x5-v0")
+
+
+def test_known_simulators_need_nothing_but_a_name(cli):
+    installed("minatar")
+    code, out, _ = cli("plan", "MinAtar/Breakout-v1:horizon=5", "--planner", "uct:simulations=5")
+    assert (code, "Breakout" in out) == (0, True)

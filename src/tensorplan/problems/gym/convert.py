@@ -1,9 +1,9 @@
 """Gymnasium environments with discrete actions as problems.
 
 Local access must return to states seen before.  The fastest faithful way is chosen per environment: its transition
-table, copies of its attributes, a copy of the whole environment, or two functions of the user; each is first compared
-with an undisturbed environment (:mod:`tensorplan.problems.gym.faithful`).  Random numbers of the environment come from
-the generator of the query, so that repeated queries are independent samples.
+table, two functions, the content of its attributes, a copy, or its actions taken again; each is first compared with an
+undisturbed environment (:mod:`tensorplan.problems.gym.restoring.faithful`).  Random numbers of the environment come
+from the generator of the query, so that repeated queries are independent samples.
 
 The time limit of an environment becomes the horizon, and both termination and truncation are END.  Rewards, returns
 and certificates are in the units of the environment: planners accept any range of rewards.  (Shifting rewards would
@@ -72,12 +72,18 @@ def from_gym(
     margin.  ``outside``: an observation outside of the frame is an error ("refuse"), or is moved to the nearest point
     of it ("clip"), so that features do not separate such states; ``problem.mdp.clipped`` counts them.
     ``horizon``: a number of steps, "limit" for the environment's time limit, or None to ignore it.  ``bound``: B; by
-    default computed from the exact solution if there is a table.  ``reward_range``: (low, high), or "probe" for the
-    range seen in random episodes; known for tables and classic control.  ``return_range``: the same for returns, from
-    every state, if it is smaller than rewards and horizon imply, such as (0, 1) for a single prize; it saves queries in
-    stochastic problems.  ``deterministic``: tested if not given.  ``restore``: "table", "attributes" or "deepcopy"; or
-    give ``get_state(env)`` and ``set_state(env, state)``.  ``retries``: how often a step that raises is retried.
-    ``problem.unmetered`` counts the steps used to probe the environment.
+    default computed from the exact solution if there is a table, else the largest possible return times √d, which is
+    enough for indicators, and assumed for other features.  ``reward_range``: (low, high), or "probe" for the range seen
+    in random episodes; known for tables, classic control and some simulators.  ``return_range``: the same for returns,
+    from every state, if it is smaller than rewards and horizon imply, such as (0, 1) for a single prize; it saves
+    queries in stochastic problems.  ``deterministic``: tested if not given.
+
+    ``get_state(env)`` and ``set_state(env, state)`` say how to go back to a state; without them the fastest faithful
+    way is found, or the one that ``restore`` names: "table", "adapter", "attributes", "deepcopy" or "replay".
+    ``verify``: the steps that are compared with an undisturbed environment; True takes 200, or 5 seconds, and False
+    compares nothing.  ``ignore``: attributes, such as a counter of steps, that are kept at their values after a reset,
+    and so are no part of the state.  ``retries``: how often a step that raises is retried.  ``problem.mdp.restoring``
+    says what was found, and ``problem.unmetered`` counts the steps that this took.
     """
     try:
         from tensorplan.problems.gym.opening import Opened

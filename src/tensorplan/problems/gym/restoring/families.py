@@ -52,17 +52,14 @@ def known_rewards(env: Any) -> tuple[float, float] | None:
 def known_returns(env: Any) -> tuple[float, float] | None:
     """The range of returns, where an episode of an environment has at most one reward: MiniGrid's."""
     bare = env.unwrapped
-    return known_rewards(bare) if _is(bare, "minigrid.minigrid_env.MiniGridEnv") else None
+    return known_rewards(bare) if type(bare).__module__.startswith("minigrid.") else None
 
 
 def known_limit(env: Any) -> int | None:
     """The time limit that an environment without wrappers has inside: MiniGrid's, not BabyAI's, which vary."""
-    fixed = _is(env, "minigrid.minigrid_env.MiniGridEnv") and not type(env).__module__.startswith(BABYAI)
+    module = type(env).__module__
+    fixed = module.startswith("minigrid.") and not module.startswith(BABYAI)
     return int(env.max_steps) if fixed else None
-
-
-def _is(env: Any, name: str) -> bool:
-    return any(full_name(kind) == name for kind in type(env).__mro__)
 
 
 def prepare(env: Any) -> None:
