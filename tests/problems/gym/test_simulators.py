@@ -41,7 +41,7 @@ def ant():
     return corners(gymnasium.make("Ant-v5"))
 
 
-SMALL_ROAD = {"vehicles_count": 2, "lanes_count": 2, "simulation_frequency": 2, "duration": 40}
+SMALL_ROAD = {"vehicles_count": 2, "lanes_count": 2, "simulation_frequency": 1, "duration": 40}
 
 CASES = {
     "MiniGrid-Empty-8x8-v0": ("minigrid", "attributes", {}),
@@ -171,7 +171,7 @@ def test_sticky_actions_have_the_law_of_the_emulator():
         env.reset(seed=0)
         env._np_random = np.random.default_rng(0)
         places.append([])
-        for _ in range(150):
+        for _ in range(80):
             env.reset()
             for action in (1, *(2, 3) * 10):
                 ram = env.step(action)[0]
