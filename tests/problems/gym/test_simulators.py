@@ -41,7 +41,10 @@ def ant():
     return corners(gymnasium.make("Ant-v5"))
 
 
-SMALL_ROAD = {"vehicles_count": 2, "lanes_count": 2, "simulation_frequency": 1, "duration": 40}
+SMALL_ROAD = {
+    **{"vehicles_count": 2, "lanes_count": 2, "simulation_frequency": 1, "duration": 40},
+    "observation": {"type": "Kinematics", "normalize": False, "vehicles_count": 2},
+}
 
 CASES = {
     "MiniGrid-Empty-8x8-v0": ("minigrid", "attributes", {}),
