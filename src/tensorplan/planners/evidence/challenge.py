@@ -51,6 +51,9 @@ PILOT = 32
 ROUNDS = 32
 """Episodes that a challenge may take at least, if no reward has been seen."""
 
+DRAWS = "the simulator draws random numbers, although the problem is declared deterministic"
+"""The reason to doubt a bracket on such a problem."""
+
 
 class Explorer:
     """Plays episodes that try unknown actions; ``queries`` records what they see."""
@@ -233,7 +236,7 @@ def doubts(access: Access, experience: Experience) -> list[str]:
     """Reasons to doubt a bracket, most of them about realizability, as sentences."""
     found = []
     if random_after_all(access):
-        found.append("the simulator draws random numbers, although the problem is declared deterministic")
+        found.append(DRAWS)
     if unseen(access, experience):
         found.append("no reward other than zero was ever seen")
     if experience.timeless:
