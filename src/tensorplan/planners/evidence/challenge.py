@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import END, Access, Node
+from tensorplan.core import END, Access, Array, Node
 from tensorplan.core.errors import BadInput
 from tensorplan.planners.baselines.uct import UCT, Tree
 from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePlayer, Visits
@@ -211,7 +211,15 @@ def _same(one: Any, other: Any) -> bool:
         return one is other
     if one.key is not None or other.key is not None:
         return bool(one.stage == other.stage and one.key == other.key)
-    return bool(np.array_equal(one.phi_q, other.phi_q))
+    return bool(np.array_equal(_features(one), _features(other)))
+
+
+def _features(node: Node) -> Array:
+    """φ_q of a node, or φ_v where there are no features of actions."""
+    try:
+        return node.phi_q
+    except BadInput:
+        return node.phi_v
 
 
 # ------------------------------------------------------------------------------------------- reasons to doubt
