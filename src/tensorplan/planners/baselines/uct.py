@@ -111,10 +111,11 @@ class Stats:
 
 
 class Simulation(NamedTuple):
-    """The actions of a simulation, and its return."""
+    """The actions of a simulation, its return, and whether it came to END."""
 
     actions: list[int]
     value: float
+    ended: bool
 
 
 class Tree:
@@ -177,14 +178,14 @@ class Tree:
         random_actions, rewards = list[int](), list[float]()
         if last is not END:
             random_actions = self._random_actions(left)
-            rewards = self.access.follow(last, random_actions).rewards
+            rewards, last = self.access.follow(last, random_actions)
             value = sum(reward * discount**t for t, reward in enumerate(rewards)) if discount < 1 else sum(rewards)
         taken = [(node.note or table[node.stage, node.key]).choice for node, _ in steps]
         for node, reward in reversed(steps):
             value = reward + discount * value
             stats = node.note or table[node.stage, node.key]
             stats.update(value, exploration)
-        return Simulation(taken + random_actions[: len(rewards)], value)
+        return Simulation(taken + random_actions[: len(rewards)], value, last is END)
 
     def _add(self, node: Node) -> Stats:
         if node.key is None:

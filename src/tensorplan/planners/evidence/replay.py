@@ -10,14 +10,29 @@ from tensorplan.planners.evidence.challenge import PathStep, compare
 
 
 class Replay:
-    """The policy that repeats a path, and continues with ``choose`` if planning was cut short."""
+    """The policy that repeats a path, and continues with ``choose`` if planning was cut short.
 
-    def __init__(self, path: list[PathStep], certificate: Certificate, choose: Callable[[Node], int]) -> None:
-        self.path, self.certificate, self.choose = path, certificate, choose
+    With ``loop`` the path leads back to the state of its step of that number, and is repeated from there for ever.
+    """
+
+    def __init__(
+        self,
+        path: list[PathStep],
+        certificate: Certificate,
+        choose: Callable[[Node], int],
+        loop: int | None = None,
+    ) -> None:
+        self.path, self.certificate, self.choose, self.loop = path, certificate, choose, loop
         self.time = 0
+
+    def again(self) -> Replay:
+        """The same policy at the beginning of another episode."""
+        return Replay(self.path, self.certificate, self.choose, self.loop)
 
     def act(self, node: Node) -> int:
         """The next action of the path."""
+        if self.time == len(self.path) and self.loop is not None:
+            self.time = self.loop
         self.time += 1
         return self.path[self.time - 1].action if self.time <= len(self.path) else self.choose(node)
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from tensorplan.core import END, Access, Node
 from tensorplan.planners.evidence.challenge import PathStep
+from tensorplan.planners.hindsight.explored import Explored
 from tensorplan.problems.simulate import believable
 
 ROUNDING = 1e-12
@@ -60,6 +61,8 @@ class BestFirst:
         self._slack = 0.0 if self.bounded else ROUNDING * (self.high - self.low)
         self._circling = -math.inf
         """The most that a path has earned before it may circle for ever without rewards."""
+        self.explored = Explored(access) if access.horizon is None and access.discount < 1 else None
+        """The pairs seen, where more can be made of them."""
         self._table: dict[Any, Arrival] = {}
         self._heap: list[tuple[float, int, int, Arrival]] = []
         self._pushed = 0
@@ -97,8 +100,7 @@ class BestFirst:
                 heappop(heap)
                 continue
             earned = arrival.earned
-            reward, following = self.access.query(arrival.node, action)[0]
-            self._arrive(arrival, action, reward, following)
+            self._arrive(arrival, action)
             if arrival.earned == earned:
                 arrival.tried = action + 1
             return True
@@ -111,8 +113,7 @@ class BestFirst:
         for action in actions:
             if arrival is None:
                 return
-            reward, following = self.access.query(arrival.node, action)[0]
-            arrival = self._arrive(arrival, action, reward, following)
+            arrival = self._arrive(arrival, action)
 
     def path(self) -> list[PathStep]:
         """The best path found."""
@@ -123,8 +124,11 @@ class BestFirst:
             arrival = arrival.parent
         return steps[::-1]
 
-    def _arrive(self, parent: Arrival, action: int, reward: float, following: Any) -> Arrival | None:
-        """The arrival that a step leads to; None at END, and where no path can be better than the best."""
+    def _arrive(self, parent: Arrival, action: int) -> Arrival | None:
+        """Query where an action leads; None at END, and where no path can be better than the best."""
+        reward, following = self.access.query(parent.node, action)[0]
+        if self.explored is not None:
+            self.explored.add(parent.node, action, reward, following)
         earned = parent.earned + parent.scale * reward
         if following is END:
             self._offer(earned, parent, PathStep(parent.node, action, reward, END))

@@ -17,15 +17,19 @@ from tensorplan.core.errors import BadInput
 from tensorplan.hindsight.bracket import PolicyBounds
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.baselines.uct import UCT, Tree
-from tensorplan.planners.evidence.challenge import DRAWS, RECHECKED, PathStep, random_after_all, recheck
+from tensorplan.planners.evidence.challenge import DRAWS, RECHECKED, random_after_all, recheck
 from tensorplan.planners.evidence.replay import Replay
 from tensorplan.planners.hindsight.best_first import BestFirst
+from tensorplan.planners.hindsight.explored import Lasso
 
 NEGLIGIBLE, LONGEST = 1e-3, 1_000
 """Without a horizon, simulations end when the rest of the return is this share of its range, or after so many steps."""
 
 LARGEST = 1_000_000
 """States and times reached after which the search ends, to bound memory."""
+
+STEP = 1_000
+"""The pairs of a sweep of value iteration that take as long as a step of the search: both get the same time."""
 
 LOOK = 1.1
 """The callback sees the bracket whenever the number of steps has grown by this factor."""
@@ -54,46 +58,71 @@ class CertainPlanning(Planning[Replay]):
         left = access.remaining if budget is None else min(access.remaining, budget)
         self.end = access.spent + left - math.ceil(min(RECHECKED * self.depth, RECHECKED * left))
         """The queries of the episode after which the search ends: some are kept to recheck the path."""
-        self.path: list[PathStep] = []
+        self.upper = self.search.high
+        """The upper bound by value iteration, where there is one."""
+        self.lasso = Lasso([], None, -math.inf)
+        """The best path that value iteration has found."""
         self._steps, self._look = 0, 1.0
+        self._credit, self._cost = 0.0, 0
 
     @property
     def bounds(self) -> PolicyBounds:
         """The current bracket."""
-        lower, upper = self.search.lower, self.search.upper
+        lower = self.search.lower
+        upper = max(min(self.search.upper, self.upper), lower)
         return PolicyBounds(lower, upper, upper - lower)
 
     def _search(self) -> str:
         """Alternate a simulation and as many steps of best-first search."""
         while self.bounds.width > self.delta:
-            for _ in range(self._simulate()):
+            steps = self._simulate()
+            for _ in range(steps):
                 if self.access.spent >= self.end:
-                    return "budget"
+                    return self._reached("budget")
                 if not self.search.extend():
-                    return "certified" if self.bounds.width <= self.delta else "limit"
+                    return self._reached("limit")
+            self._merge_times(STEP * steps)
             if self._stopped():
                 return "stopped"
             if self.search.size > LARGEST:
                 return "limit"
+        return self._reached("certified")
+
+    def _reached(self, status: str) -> str:
+        """``"certified"`` if the bracket, looked at for the last time, is narrow enough, else ``status``."""
+        self._merge_times(math.inf)
+        self._look = 0.0
         self._stopped()
-        return "certified"
+        return "certified" if self.bounds.width <= self.delta else status
+
+    def _merge_times(self, credit: float) -> None:
+        """Improve the bracket by what is known of states, at whatever time they were reached, if it is time for it."""
+        explored = self.search.explored
+        self._credit += credit
+        if explored is None or self._credit < self._cost:
+            return
+        before = explored.work
+        self.upper = min(self.upper, explored.upper(self.delta))
+        lasso = explored.lasso(self.delta)
+        if lasso.value > self.search.lower:
+            self.search.lower, self.lasso = lasso.value, lasso
+        self._credit, self._cost = 0.0, explored.work - before
+        if self.bounds.width > self.delta and self.access.spent < self.end:
+            explored.probe(self.depth)
 
     def _simulate(self) -> int:
         """Simulate if there are enough queries, keep the path if it is the best, and count its steps."""
         if self.tree is None or self.access.spent + self.depth > self.end:
             return self.depth
         try:
-            actions, value = self.tree.simulate(self.access.root)
+            actions, value, ended = self.tree.simulate(self.access.root)
         except BadInput:  # a state that cannot be hashed
             self.tree = None
             return self.depth
-        if value + self._rest(len(actions)) > self.search.lower:
+        least = 0.0 if ended else self.access.discount ** len(actions) * self.search.low
+        if value + least > self.search.lower:
             self.search.follow(actions)
         return len(actions)
-
-    def _rest(self, steps: int) -> float:
-        """The least that can follow after a simulation."""
-        return 0.0 if self.access.horizon is not None else self.access.discount**steps * self.search.low
 
     def _stopped(self) -> bool:
         """Whether the callback, if it is time for it, returned true."""
@@ -104,14 +133,13 @@ class CertainPlanning(Planning[Replay]):
         return bool(self.callback(self.bounds, self.access.spent))
 
     def _finish(self, status: str) -> str:
-        self.path = self.search.path()
-        if status == "certified":
-            status = self._ended(self._recheck)
-        return status
+        if self.lasso.value < self.search.lower:
+            self.lasso = Lasso(self.search.path(), None, self.search.lower)
+        return self._ended(self._recheck) if status == "certified" else status
 
     def _recheck(self) -> str:
         """Query some steps of the path again, and raise if one has changed."""
-        recheck(self.access, self.path, RECHECKED, self.rng)
+        recheck(self.access, self.lasso.steps, RECHECKED, self.rng)
         return "doubtful" if random_after_all(self.access) else "certified"
 
     def _bracket(self, status: str) -> Certificate:
@@ -126,7 +154,7 @@ class CertainPlanning(Planning[Replay]):
         )
 
     def _policy(self, certificate: Certificate) -> Replay:
-        return Replay(self.path, certificate, self._improvise)
+        return Replay(self.lasso.steps, certificate, self._improvise, self.lasso.loop)
 
     def _improvise(self, node: Node) -> int:
         """An action after the end of a path that was cut short."""

@@ -84,19 +84,21 @@ class Hindsight:
     def begin(self, access: LocalAccess, rng: np.random.Generator) -> HindsightPolicy | Replay:
         """Start an episode; all of the planning is done here."""
         low, high = access.return_range(0)
-        if not math.isfinite(high - low):
+        certain = access.deterministic_transitions and access.deterministic_rewards
+        if not math.isfinite(high if certain else high - low):
             raise Refused(
                 f"hindsight needs a finite range of returns, and that of problem {access.problem_name!r} is "
                 f"[{low:g}, {high:g}]"
             )
-        if access.deterministic_transitions and access.deterministic_rewards:
+        if certain:
             return CertainPlanning(access, self.width(access), self.budget, self.callback, rng).plan()
         return HindsightPlanning(self, access, rng).plan()
 
     def width(self, access: LocalAccess) -> float:
-        """The wanted width of the bracket on this problem."""
+        """The wanted width of the bracket on this problem; zero by default where returns can be any loss."""
         low, high = access.return_range(0)
-        return SHARE * (high - low) if self.delta is None else self.delta
+        default = SHARE * (high - low) if math.isfinite(high - low) else 0.0
+        return default if self.delta is None else self.delta
 
     def session(self) -> HindsightSession:
         """A planner that plans once for each start state, and acts with what it found in later episodes."""
@@ -145,7 +147,7 @@ class HindsightSession:
         self._problem.check(access)
         known = self._known.get(access.root.key)
         if isinstance(known, Replay):
-            return Replay(known.path, known.certificate, known.choose)
+            return known.again()
         if known is not None:
             batches = access.batches(int(rng.integers(2**63)))
             player = Greedy(known.fit, batches, episode(Purpose.POLICY, 0))
