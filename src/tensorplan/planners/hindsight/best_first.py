@@ -31,15 +31,15 @@ rounding errors."""
 class Arrival:
     """A state at a time, and the best path to it."""
 
-    __slots__ = ("action", "depth", "earned", "node", "parent", "reward", "scale", "tried", "upper")
+    __slots__ = ("came", "depth", "earned", "node", "scale", "tried", "upper")
 
     def __init__(self, node: Node, depth: int, scale: float) -> None:
         self.node, self.depth, self.scale = node, depth, scale  # scale: γ^t
         self.earned = -math.inf
         self.upper = math.inf
         """The largest return of a path that begins like this one."""
-        self.parent: Arrival | None = None
-        self.action, self.reward = -1, 0.0
+        self.came: tuple[Arrival, int, float] | None = None
+        """Where the path came from, by which action, and with which reward."""
         self.tried = 0
         """The actions 0 .. tried - 1 have been tried since the path was last improved."""
 
@@ -119,9 +119,10 @@ class BestFirst:
         """The best path found."""
         arrival, last = self._best
         steps = [] if last is None else [last]
-        while arrival.parent is not None:
-            steps.append(PathStep(arrival.parent.node, arrival.action, arrival.reward, arrival.node))
-            arrival = arrival.parent
+        while arrival.came is not None:
+            parent, action, reward = arrival.came
+            steps.append(PathStep(parent.node, action, reward, arrival.node))
+            arrival = parent
         return steps[::-1]
 
     def _arrive(self, parent: Arrival, action: int) -> Arrival | None:
@@ -146,7 +147,7 @@ class BestFirst:
         if upper <= self.lower:
             return None
         arrival = known or Arrival(following, parent.depth + 1, scale)
-        arrival.parent, arrival.action, arrival.reward, arrival.depth = parent, action, reward, parent.depth + 1
+        arrival.came, arrival.depth = (parent, action, reward), parent.depth + 1
         arrival.earned, arrival.upper, arrival.tried = earned, upper, 0
         if key is not None:
             self._table[place] = arrival
@@ -157,8 +158,9 @@ class BestFirst:
     def _offer(self, value: float, arrival: Arrival, last: PathStep | None) -> None:
         """Keep a path if it is the best so far."""
         if value > self.lower:
-            self.lower = believable(self.access.problem_name, value, (self.low, self.high))
-            self._best = arrival, last
+            value = believable(self.access.problem_name, value, (self.low, self.high))
+            self._best = arrival, last  # before the bound: Ctrl-C may come between the two
+            self.lower = value
 
     def _push(self, arrival: Arrival) -> None:
         self._pushed += 1

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensorplan.core import Access, Certificate, Node
+from tensorplan.core import END, Access, Certificate, Node
 from tensorplan.core.errors import BadInput
 from tensorplan.hindsight.bracket import PolicyBounds
 from tensorplan.planners.anytime import Planning
@@ -21,6 +21,7 @@ from tensorplan.planners.evidence.challenge import DRAWS, RECHECKED, random_afte
 from tensorplan.planners.evidence.replay import Replay
 from tensorplan.planners.hindsight.best_first import BestFirst
 from tensorplan.planners.hindsight.explored import Lasso
+from tensorplan.problems.simulate import believable
 
 NEGLIGIBLE, LONGEST = 1e-3, 1_000
 """Without a horizon, simulations end when the rest of the return is this share of its range, or after so many steps."""
@@ -36,6 +37,9 @@ LOOK = 1.1
 
 CERTAIN = "nothing is random here, as the problem declares: the bracket holds for certain, not with some confidence"
 """What a certificate says of its bracket."""
+
+FULL = f"the search was ended after {LARGEST:,} states, to bound memory"
+"""The same, if that is why it ended."""
 
 
 class CertainPlanning(Planning[Replay]):
@@ -64,6 +68,7 @@ class CertainPlanning(Planning[Replay]):
         """The best path that value iteration has found."""
         self._steps, self._look = 0, 1.0
         self._credit, self._cost = 0.0, 0
+        self._per_simulation = self.depth
 
     @property
     def bounds(self) -> PolicyBounds:
@@ -74,6 +79,9 @@ class CertainPlanning(Planning[Replay]):
 
     def _search(self) -> str:
         """Alternate a simulation and as many steps of best-first search."""
+        if self.end < 1:
+            return "budget"
+        self._per_simulation = self.depth * (1 + self._repetition())
         while self.bounds.width > self.delta:
             steps = self._simulate()
             for _ in range(steps):
@@ -85,7 +93,7 @@ class CertainPlanning(Planning[Replay]):
             if self._stopped():
                 return "stopped"
             if self.search.size > LARGEST:
-                return "limit"
+                return self._reached("limit")
         return self._reached("certified")
 
     def _reached(self, status: str) -> str:
@@ -105,14 +113,23 @@ class CertainPlanning(Planning[Replay]):
         self.upper = min(self.upper, explored.upper(self.delta))
         lasso = explored.lasso(self.delta)
         if lasso.value > self.search.lower:
-            self.search.lower, self.lasso = lasso.value, lasso
+            self.lasso = lasso  # before the bound: Ctrl-C may come between the two
+            self.search.lower = believable(self.access.problem_name, lasso.value, (self.search.low, self.search.high))
         self._credit, self._cost = 0.0, explored.work - before
-        if self.bounds.width > self.delta and self.access.spent < self.end:
+        if self.bounds.width > self.delta and self.access.spent + self.access.actions <= self.end:
             explored.probe(self.depth)
+
+    def _repetition(self) -> int:
+        """What it costs to repeat a query: nothing, unless the access object was told not to cache."""
+        self.access.query(self.access.root, 0)
+        before = self.access.spent
+        if before < self.end:
+            self.access.query(self.access.root, 0)
+        return self.access.spent - before
 
     def _simulate(self) -> int:
         """Simulate if there are enough queries, keep the path if it is the best, and count its steps."""
-        if self.tree is None or self.access.spent + self.depth > self.end:
+        if self.tree is None or self.access.spent + self._per_simulation > self.end:
             return self.depth
         try:
             actions, value, ended = self.tree.simulate(self.access.root)
@@ -133,7 +150,7 @@ class CertainPlanning(Planning[Replay]):
         return bool(self.callback(self.bounds, self.access.spent))
 
     def _finish(self, status: str) -> str:
-        if self.lasso.value < self.search.lower:
+        if self.lasso.value < self.search.lower or not self.lasso.steps:
             self.lasso = Lasso(self.search.path(), None, self.search.lower)
         return self._ended(self._recheck) if status == "certified" else status
 
@@ -150,16 +167,21 @@ class CertainPlanning(Planning[Replay]):
             status,
             warnings=(DRAWS,) if random_after_all(self.access) else (),
             discount=self.access.discount,
-            notes=(CERTAIN,),
+            notes=(CERTAIN, FULL) if self.search.size > LARGEST else (CERTAIN,),
         )
 
     def _policy(self, certificate: Certificate) -> Replay:
-        return Replay(self.lasso.steps, certificate, self._improvise, self.lasso.loop)
+        steps, loop, _ = self.lasso
+        complete = loop is not None or (steps and steps[-1].following is END)
+        known = None if self.tree is None or complete else self.tree.choices()
+        rng, actions = self.rng, self.access.actions
 
-    def _improvise(self, node: Node) -> int:
-        """An action after the end of a path that was cut short."""
-        stats = None if self.tree is None else self.tree.table.get((node.stage, node.key))
-        return stats.best if stats is not None and stats.visits else int(self.rng.integers(self.access.actions))
+        def improvise(node: Node) -> int:
+            """An action after the end of a path that was cut short."""
+            action = None if known is None else known(node)
+            return int(rng.integers(actions)) if action is None else action
+
+        return Replay(steps, certificate, improvise, loop)
 
 
 def _depth(discount: float) -> int:

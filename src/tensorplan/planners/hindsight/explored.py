@@ -18,6 +18,9 @@ from tensorplan.planners.evidence.challenge import PathStep
 UNKNOWN, ENDED = -2, -1
 """In place of the number of the next state: not queried, and END.  They refer to the last places of a table."""
 
+FIRST = 256
+"""States for which there is room at first."""
+
 SWEEPS = 10_000
 """Most sweeps of value iteration at a time, which continues from there the next time."""
 
@@ -44,8 +47,8 @@ class Explored:
         self.low, self.high = access.return_range(0)
         self._numbers: dict[Any, int] = {}
         self._nodes: list[Node] = []
-        self._rewards: list[list[float]] = []
-        self._following: list[list[int]] = []
+        self._rewards: Array = np.zeros((FIRST, access.actions))
+        self._following = np.full((FIRST, access.actions), UNKNOWN)
         self.work = 0
         """The effort of value iteration so far: pairs times sweeps, and what a sweep costs in any case."""
         self._upper: Array = np.zeros(0)
@@ -57,7 +60,7 @@ class Explored:
         number = self._number(node)
         ahead = ENDED if following is END else self._number(following)
         if number != UNKNOWN:
-            self._rewards[number][action], self._following[number][action] = reward, ahead
+            self._rewards[number, action], self._following[number, action] = reward, ahead
 
     def _number(self, node: Node) -> int:
         key = node.key
@@ -66,8 +69,9 @@ class Explored:
         number = self._numbers.setdefault(key, len(self._nodes))
         if number == len(self._nodes):
             self._nodes.append(node)
-            self._rewards.append([0.0] * self.access.actions)
-            self._following.append([UNKNOWN] * self.access.actions)
+            if len(self._nodes) > len(self._rewards):
+                self._rewards = np.concatenate([self._rewards, np.zeros_like(self._rewards)])
+                self._following = np.concatenate([self._following, np.full_like(self._following, UNKNOWN)])
         return number
 
     def upper(self, width: float) -> float:
@@ -78,19 +82,24 @@ class Explored:
         return float(self._upper[0])
 
     def probe(self, steps: int) -> None:
-        """Follow the policy with the largest upper bound to a pair that was not queried, and query that."""
+        """Follow the policy with the largest upper bound to an action that was not queried, and query it."""
         if not self._nodes:
             return
         actions = self._pairs(self.high).ahead(self._upper).argmax(axis=1).tolist()
         number = 0
         for _ in range(steps):
-            action, ahead = actions[number], self._following[number][actions[number]]
+            ahead = int(self._following[number, actions[number]])
             if ahead == UNKNOWN:
-                node = self._nodes[number]
-                self.add(node, action, *self.access.query(node, action)[0])
+                self._query(number)
             if ahead < 0:
                 return
             number = ahead
+
+    def _query(self, number: int) -> None:
+        """Query all actions of a state that were not queried: they have the same upper bound."""
+        node = self._nodes[number]
+        for action in np.flatnonzero(self._following[number] == UNKNOWN).tolist():
+            self.add(node, action, *self.access.query(node, action)[0])
 
     def lasso(self, width: float) -> Lasso:
         """The path of the policy that is best if pairs that were not queried earn the least possible."""
@@ -111,17 +120,18 @@ class Explored:
         return values
 
     def _pairs(self, unknown: float) -> Pairs:
-        return Pairs(np.array(self._rewards), np.array(self._following, dtype=np.int64), self.discount, unknown)
+        size = len(self._nodes)
+        return Pairs(self._rewards[:size], self._following[:size], self.discount, unknown)
 
     def _follow(self, actions: list[int]) -> Lasso:
         """The path of a policy, as far as it is known."""
         steps, visited, number = list[PathStep](), dict[int, int](), 0
         earned, scale, on_the_way = 0.0, 1.0, list[tuple[float, float]]()
-        while number >= 0 and number not in visited and self._following[number][actions[number]] != UNKNOWN:
+        while number >= 0 and number not in visited and self._following[number, actions[number]] != UNKNOWN:
             visited[number] = len(steps)
             on_the_way.append((earned, scale))
             action, node = actions[number], self._nodes[number]
-            reward, number = self._rewards[number][action], self._following[number][action]
+            reward, number = float(self._rewards[number, action]), int(self._following[number, action])
             steps.append(PathStep(node, action, reward, END if number == ENDED else self._nodes[number]))
             earned, scale = earned + scale * reward, scale * self.discount
         if number == ENDED:
