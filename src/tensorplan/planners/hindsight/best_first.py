@@ -76,11 +76,13 @@ class BestFirst:
 
     @property
     def upper(self) -> float:
-        """The largest return of a path that is not known to its end."""
-        if not self.bounded:
-            return self.high
+        """The largest return of a path that is not known to its end, or of the best one that is.
+
+        Where no path ends it would be infinitely small; then it is the largest return, as at first.
+        """
         left = -self._heap[0][0] if self._heap else -math.inf
-        return min(max(left, self.lower, self._circling), self.high)
+        most = max(left, self.lower, self._circling)
+        return min(most, self.high) if self.bounded and most > -math.inf else self.high
 
     @property
     def size(self) -> int:
@@ -114,6 +116,21 @@ class BestFirst:
             if arrival is None:
                 return
             arrival = self._arrive(arrival, action)
+
+    def dive(self, steps: int, until: float) -> None:
+        """Go on greedily from the best path if it is open, else from the one with the largest upper bound.
+
+        Of all actions it takes the one whose path has the largest upper bound.  It ends after so many steps, or before
+        more than ``until`` queries are spent.
+        """
+        arrival, last = self._best
+        if last is not None and self._heap:
+            arrival, last = self._heap[0][-1], None
+        ahead = arrival if last is None else None
+        while ahead is not None and steps > 0 and self.access.spent + self.actions <= until:
+            tried = [self._arrive(ahead, action) for action in range(self.actions)]
+            ahead = max((each for each in tried if each is not None), key=lambda each: each.upper, default=None)
+            steps -= 1
 
     def path(self) -> list[PathStep]:
         """The best path found."""

@@ -32,6 +32,9 @@ LARGEST = 1_000_000
 STEP = 1_000
 """The pairs of a sweep of value iteration that take as long as a step of the search: both get the same time."""
 
+DIVES = 0.1
+"""The share of the steps that goes on from the best path to its end."""
+
 LOOK = 1.1
 """The callback sees the bracket whenever the number of steps has grown by this factor."""
 
@@ -60,15 +63,17 @@ class CertainPlanning(Planning[Replay]):
         if access.root.key is not None:
             self.tree = Tree(access, UCT(depth=self.depth), rng)
         left = access.remaining if budget is None else min(access.remaining, budget)
-        self.end = access.spent + left - math.ceil(min(RECHECKED * self.depth, RECHECKED * left))
-        """The queries of the episode after which the search ends: some are kept to recheck the path."""
+        self.all = access.spent + left - math.ceil(RECHECKED * min(self.depth, left))
+        """The queries of the episode that may be spent: some are kept to recheck the path."""
+        self.end = self.all - math.ceil(min(access.actions * self.depth, DIVES * left))
+        """Those after which the search ends: some are kept to go on from the best path to its end."""
         self.upper = self.search.high
         """The upper bound by value iteration, where there is one."""
         self.lasso = Lasso([], None, -math.inf)
         """The best path that value iteration has found."""
         self._steps, self._look = 0, 1.0
         self._credit, self._cost = 0.0, 0
-        self._per_simulation = self.depth
+        self._per_simulation, self._undived = self.depth, 0
 
     @property
     def bounds(self) -> PolicyBounds:
@@ -79,7 +84,7 @@ class CertainPlanning(Planning[Replay]):
 
     def _search(self) -> str:
         """Alternate a simulation and as many steps of best-first search."""
-        if self.end < 1:
+        if self.access.spent >= self.end:
             return "budget"
         self._per_simulation = self.depth * (1 + self._repetition())
         while self.bounds.width > self.delta:
@@ -90,6 +95,7 @@ class CertainPlanning(Planning[Replay]):
                 if not self.search.extend():
                     return self._reached("limit")
             self._merge_times(STEP * steps)
+            self._dive(steps)
             if self._stopped():
                 return "stopped"
             if self.search.size > LARGEST:
@@ -98,6 +104,8 @@ class CertainPlanning(Planning[Replay]):
 
     def _reached(self, status: str) -> str:
         """``"certified"`` if the bracket, looked at for the last time, is narrow enough, else ``status``."""
+        if status == "budget":
+            self.search.dive(self.depth, self.all)
         self._merge_times(math.inf)
         self._look = 0.0
         self._stopped()
@@ -118,6 +126,13 @@ class CertainPlanning(Planning[Replay]):
         self._credit, self._cost = 0.0, explored.work - before
         if self.bounds.width > self.delta and self.access.spent + self.access.actions <= self.end:
             explored.probe(self.depth)
+
+    def _dive(self, steps: int) -> None:
+        """Go on from the best path to its end, if it is time for it after so many more steps."""
+        self._undived += steps
+        if DIVES * self._undived >= self.access.actions * self.depth:
+            self._undived = 0
+            self.search.dive(self.depth, self.end)
 
     def _repetition(self) -> int:
         """What it costs to repeat a query: nothing, unless the access object was told not to cache."""
