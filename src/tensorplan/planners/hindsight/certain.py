@@ -1,8 +1,9 @@
 """Hindsight where nothing is random: best-first search, and a bracket that holds for certain.
 
-Simulations of UCT find good paths soon, which gives the lower bound; best-first search gives the upper one, and closes
-the gap if the problem is small enough (:mod:`tensorplan.planners.hindsight.best_first`).  Each takes half of the steps,
-and a query that both make is charged once.  The policy repeats the best path.
+Episodes of UCT find good paths soon, which gives the lower bound (:mod:`tensorplan.planners.hindsight.simulated`);
+best-first search gives the upper one, and closes the gap if the problem is small enough
+(:mod:`tensorplan.planners.hindsight.best_first`).  Each takes about half of the steps, and a query that both make is
+charged once.  The policy repeats the best path.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from tensorplan.core import END, Access, Certificate, Node
 from tensorplan.core.errors import BadInput
 from tensorplan.hindsight.bracket import PolicyBounds
 from tensorplan.planners.anytime import Planning
-from tensorplan.planners.baselines.uct import UCT, Tree
 from tensorplan.planners.evidence.challenge import DRAWS, RECHECKED, random_after_all, recheck
 from tensorplan.planners.evidence.replay import Replay
 from tensorplan.planners.hindsight.best_first import BestFirst
 from tensorplan.planners.hindsight.explored import Lasso
+from tensorplan.planners.hindsight.simulated import PathFinder
 from tensorplan.problems.simulate import believable
 
 NEGLIGIBLE, LONGEST = 1e-3, 1_000
@@ -59,9 +60,7 @@ class CertainPlanning(Planning[Replay]):
         self.access, self.delta, self.callback, self.rng = access, delta, callback, rng
         self.search = BestFirst(access)
         self.depth = access.horizon or _depth(access.discount)
-        self.tree: Tree | None = None
-        if access.root.key is not None:
-            self.tree = Tree(access, UCT(depth=self.depth), rng)
+        self.finder = PathFinder(access, self.depth, rng) if access.root.key is not None else None
         left = access.remaining if budget is None else min(access.remaining, budget)
         self.all = access.spent + left - math.ceil(RECHECKED * min(self.depth, left))
         """The queries of the episode that may be spent: some are kept to recheck the path."""
@@ -86,7 +85,7 @@ class CertainPlanning(Planning[Replay]):
         """Alternate a simulation and as many steps of best-first search."""
         if self.access.spent >= self.end:
             return "budget"
-        self._per_simulation = self.depth * (1 + self._repetition())
+        self._per_simulation = 1 + self.depth * (1 + self._repetition())
         while self.bounds.width > self.delta:
             steps = self._simulate()
             for _ in range(steps):
@@ -144,12 +143,12 @@ class CertainPlanning(Planning[Replay]):
 
     def _simulate(self) -> int:
         """Simulate if there are enough queries, keep the path if it is the best, and count its steps."""
-        if self.tree is None or self.access.spent + self._per_simulation > self.end:
+        if self.finder is None or self.access.spent + self._per_simulation > self.end:
             return self.depth
         try:
-            actions, value, ended = self.tree.simulate(self.access.root)
+            actions, value, ended = self.finder.find()
         except BadInput:  # a state that cannot be hashed
-            self.tree = None
+            self.finder = None
             return self.depth
         least = 0.0 if ended else self.access.discount ** len(actions) * self.search.low
         if value + least > self.search.lower:
@@ -188,7 +187,7 @@ class CertainPlanning(Planning[Replay]):
     def _policy(self, certificate: Certificate) -> Replay:
         steps, loop, _ = self.lasso
         complete = loop is not None or (steps and steps[-1].following is END)
-        known = None if self.tree is None or complete else self.tree.choices()
+        known = None if self.finder is None or complete else self.finder.tree.choices()
         rng, actions = self.rng, self.access.actions
 
         def improvise(node: Node) -> int:
