@@ -295,6 +295,7 @@ def test_random_numbers_that_were_drawn_are_a_doubt():
     with pytest.warns(UserWarning, match="the simulator draws random numbers, although"):
         episode, _ = plan(drawing(0.0), delta=1e-6)
     assert episode.certificate.status == "doubtful"
+    assert episode.certificate.notes == ()
     assert episode.total_reward == 3.0
 
 

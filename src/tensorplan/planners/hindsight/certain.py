@@ -175,13 +175,14 @@ class CertainPlanning(Planning[Replay]):
 
     def _bracket(self, status: str) -> Certificate:
         lower, upper, _ = self.bounds
+        drew, full = random_after_all(self.access), self.search.size > LARGEST
         return Certificate(
             upper,
             lower,
             status,
-            warnings=(DRAWS,) if random_after_all(self.access) else (),
+            warnings=(DRAWS,) if drew else (),
             discount=self.access.discount,
-            notes=(CERTAIN, FULL) if self.search.size > LARGEST else (CERTAIN,),
+            notes=(() if drew else (CERTAIN,)) + ((FULL,) if full else ()),
         )
 
     def _policy(self, certificate: Certificate) -> Replay:
