@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -110,6 +110,14 @@ class Stats:
         self.scores = [total / n + self.width / math.sqrt(n) if n else math.inf for total, n in sums]
 
 
+class Simulation(NamedTuple):
+    """The actions of a simulation, its return, and whether it came to END."""
+
+    actions: list[int]
+    value: float
+    ended: bool
+
+
 class Tree:
     """See UCT."""
 
@@ -144,7 +152,11 @@ class Tree:
         best = {key: stats.best for key, stats in self.table.items() if stats.visits}
         return lambda node: best.get((node.stage, node.key))
 
-    def _simulate(self, root: Stats) -> None:
+    def simulate(self, node: Node) -> Simulation:
+        """Run one simulation from a node."""
+        return self._simulate(self.table.get((node.stage, node.key)) or self._add(node))
+
+    def _simulate(self, root: Stats) -> Simulation:
         """Descend, add a state, play on at random, back up."""
         self.simulation = simulation = self.simulation + 1
         table, left = self.table, self.depth - root.node.stage
@@ -163,13 +175,17 @@ class Tree:
 
         steps, last = self.access.walk(root.node, choose)
         exploration, discount, value = self.config.exploration, self.access.discount, 0.0
+        random_actions, rewards = list[int](), list[float]()
         if last is not END:
-            rewards = self.access.follow(last, self._random_actions(left)).rewards
+            random_actions = self._random_actions(left)
+            rewards, last = self.access.follow(last, random_actions)
             value = sum(reward * discount**t for t, reward in enumerate(rewards)) if discount < 1 else sum(rewards)
+        taken = [(node.note or table[node.stage, node.key]).choice for node, _ in steps]
         for node, reward in reversed(steps):
             value = reward + discount * value
             stats = node.note or table[node.stage, node.key]
             stats.update(value, exploration)
+        return Simulation(taken + random_actions[: len(rewards)], value, last is END)
 
     def _add(self, node: Node) -> Stats:
         if node.key is None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import END, Access, Node
+from tensorplan.core import END, Access, Array, Node
 from tensorplan.core.errors import BadInput
 from tensorplan.planners.baselines.uct import UCT, Tree
 from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePlayer, Visits
@@ -50,6 +50,9 @@ PILOT = 32
 
 ROUNDS = 32
 """Episodes that a challenge may take at least, if no reward has been seen."""
+
+DRAWS = "the simulator draws random numbers, although the problem is declared deterministic"
+"""The reason to doubt a bracket on such a problem."""
 
 
 class Explorer:
@@ -208,7 +211,15 @@ def _same(one: Any, other: Any) -> bool:
         return one is other
     if one.key is not None or other.key is not None:
         return bool(one.stage == other.stage and one.key == other.key)
-    return bool(np.array_equal(one.phi_q, other.phi_q))
+    return bool(np.array_equal(_features(one), _features(other)))
+
+
+def _features(node: Node) -> Array:
+    """φ_q of a node, or φ_v where there are no features of actions."""
+    try:
+        return node.phi_q
+    except BadInput:
+        return node.phi_v
 
 
 # ------------------------------------------------------------------------------------------- reasons to doubt
@@ -233,7 +244,7 @@ def doubts(access: Access, experience: Experience) -> list[str]:
     """Reasons to doubt a bracket, most of them about realizability, as sentences."""
     found = []
     if random_after_all(access):
-        found.append("the simulator draws random numbers, although the problem is declared deterministic")
+        found.append(DRAWS)
     if unseen(access, experience):
         found.append("no reward other than zero was ever seen")
     if experience.timeless:

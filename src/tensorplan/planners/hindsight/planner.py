@@ -9,6 +9,9 @@
 (:mod:`tensorplan.hindsight` has the bounds.)  Good features make V good where it was not sampled, and the bracket
 narrow; bad ones leave a gap, and the certificate names the states that it comes from.  The failure probabilities of
 the rounds add up to 1 - confidence, so the best bounds of all rounds hold together.
+
+Where transitions and rewards are declared deterministic there is a better way, with a bracket that holds for certain:
+:mod:`tensorplan.planners.hindsight.certain`.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ from tensorplan.hindsight.subject import Players, Subject
 from tensorplan.hindsight.values import Values
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.config import SHARE
+from tensorplan.planners.evidence.replay import Replay
+from tensorplan.planners.hindsight.certain import CertainPlanning
 from tensorplan.planners.sessions import OneProblem
 
 FIRST_ROUND, GROWTH = 100_000, 8
@@ -59,8 +64,8 @@ class Hindsight:
     """A planner for any features; its certificate assumes nothing.
 
     ``delta``: the wanted width of the bracket; None takes a tenth of the range of returns.  ``confidence``: that the
-    bracket holds.  ``budget``: queries per episode.  ``callback(bounds, queries)``: called with every look at the
-    bracket; a true result stops planning.
+    bracket holds; where nothing is random it does for certain.  ``budget``: queries per episode.
+    ``callback(bounds, queries)``: called with every look at the bracket; a true result stops planning.
     """
 
     delta: float | None = None
@@ -76,15 +81,24 @@ class Hindsight:
         if self.budget is not None:
             whole("budget", self.budget, 0)
 
-    def begin(self, access: LocalAccess, rng: np.random.Generator) -> HindsightPolicy:
+    def begin(self, access: LocalAccess, rng: np.random.Generator) -> HindsightPolicy | Replay:
         """Start an episode; all of the planning is done here."""
         low, high = access.return_range(0)
-        if not math.isfinite(high - low):
+        certain = access.deterministic_transitions and access.deterministic_rewards
+        if not math.isfinite(high if certain else high - low):
             raise Refused(
                 f"hindsight needs a finite range of returns, and that of problem {access.problem_name!r} is "
                 f"[{low:g}, {high:g}]"
             )
+        if certain:
+            return CertainPlanning(access, self.width(access), self.budget, self.callback, rng).plan()
         return HindsightPlanning(self, access, rng).plan()
+
+    def width(self, access: LocalAccess) -> float:
+        """The wanted width of the bracket on this problem; zero by default where returns can be any loss."""
+        low, high = access.return_range(0)
+        default = SHARE * (high - low) if math.isfinite(high - low) else 0.0
+        return default if self.delta is None else self.delta
 
     def session(self) -> HindsightSession:
         """A planner that plans once for each start state, and acts with what it found in later episodes."""
@@ -122,16 +136,18 @@ class HindsightSession:
     def __init__(self, config: Hindsight) -> None:
         self.config = config
         self._problem = OneProblem()
-        self._known: dict[Any, HindsightPolicy] = {}
+        self._known: dict[Any, HindsightPolicy | Replay] = {}
         self._planned = 0
 
     def __repr__(self) -> str:
         return repr(self.config)
 
-    def begin(self, access: LocalAccess, rng: np.random.Generator) -> HindsightPolicy:
+    def begin(self, access: LocalAccess, rng: np.random.Generator) -> HindsightPolicy | Replay:
         """Start an episode: with the policy of an earlier one from the same start state, if there is one."""
         self._problem.check(access)
         known = self._known.get(access.root.key)
+        if isinstance(known, Replay):
+            return known.again()
         if known is not None:
             batches = access.batches(int(rng.integers(2**63)))
             player = Greedy(known.fit, batches, episode(Purpose.POLICY, 0))
@@ -157,7 +173,7 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         self.batches = access.batches(int(rng.integers(2**63)))
         self.meter = self.batches.meter
         low, high = access.return_range(0)
-        self.delta = SHARE * (high - low) if config.delta is None else config.delta
+        self.delta = config.width(access)
         self.rules = Rules.of(self.batches.problem)
         self.root = self.batches.at(access.root)
         self.fitting = Fitting(self.batches, lambda index: self.root, self.rules)

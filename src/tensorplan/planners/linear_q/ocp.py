@@ -35,7 +35,8 @@ from numpy.typing import NDArray
 
 from tensorplan.core import Access, Array, Node
 from tensorplan.planners.evidence.challenge import PathStep
-from tensorplan.planners.linear_q.replay import ROUNDING, Replay, ReplayPlanning, ReplaySession, SolvedStart
+from tensorplan.planners.evidence.replay import Replay
+from tensorplan.planners.linear_q.replay import ROUNDING, ReplayPlanning, ReplaySession, SolvedStart
 
 DETERMINED = 1e-10
 """The width, relative to 1 + B, below which a range needs no linear program."""

@@ -30,6 +30,7 @@ from tensorplan.planners.evidence.challenge import (
 from tensorplan.planners.evidence.claims import assumption, unfit_by_table
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.queries import Queries
+from tensorplan.planners.evidence.replay import Replay
 from tensorplan.planners.sessions import OneProblem
 
 ROUNDING = 1e-12
@@ -53,24 +54,6 @@ def refuse_unless_deterministic(access: Access, planner: str) -> None:
     if access.horizon is None:
         raise Refused(f"{planner} rolls out whole episodes: {name} has no horizon")
     undiscounted(planner, access.problem_name, access.discount)
-
-
-class Replay:
-    """The policy that repeats a path, and continues with ``choose`` if planning was cut short."""
-
-    def __init__(self, path: list[PathStep], certificate: Certificate, choose: Callable[[Node], int]) -> None:
-        self.path, self.certificate, self.choose = path, certificate, choose
-        self.time = 0
-
-    def act(self, node: Node) -> int:
-        """The next action of the path."""
-        self.time += 1
-        return self.path[self.time - 1].action if self.time <= len(self.path) else self.choose(node)
-
-    def observe(self, action: int, reward: float, node: Any) -> None:
-        """Raise unless the step agrees with the simulator's outcome."""
-        if self.time <= len(self.path):
-            compare(self.path[self.time - 1], reward, node)
 
 
 class SolvedStart(NamedTuple):

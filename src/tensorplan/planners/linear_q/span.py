@@ -24,7 +24,8 @@ import numpy as np
 from tensorplan.core import Access, Node
 from tensorplan.planners.affine import AffineSet
 from tensorplan.planners.evidence.challenge import PathStep
-from tensorplan.planners.linear_q.replay import Replay, ReplayPlanning, ReplaySession
+from tensorplan.planners.evidence.replay import Replay
+from tensorplan.planners.linear_q.replay import ReplayPlanning, ReplaySession
 
 
 @dataclass(frozen=True, kw_only=True)
