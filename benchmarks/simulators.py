@@ -168,7 +168,8 @@ def planners(simulator: Simulator) -> Iterator[str]:
         queries = mean(each.total_queries for each, _ in found)
         name = spec.partition(":")[0]
         listed = f"{simulator.name:<34}{name:<11}{rewards:>8.2f}{queries:>10,.0f}{seconds:>7.1f} s"
-        yield f"{listed}  {bracket(*found[0])}"
+        condition = ", if realized" if name == "tensorplan" and not found[0][1] else ""
+        yield f"{listed}  {bracket(*found[0])}{condition}"
 
 
 def episode(problem: tp.Problem, spec: str, budget: int, seed: int) -> tuple[Any, bool]:

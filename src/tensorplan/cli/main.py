@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import click
@@ -55,6 +55,19 @@ for experiment in (constants, verify, hardness, table1, sweep, report):
     app.add_command(experiment)
 
 
+def _warn_once(log: logging.Logger) -> Callable[..., None]:
+    """Print each warning once: a comparison makes its problem for every seed."""
+    said: set[str] = set()
+
+    def show(message: object, *where: object) -> None:
+        text = " ".join(str(message).split())
+        if text not in said:
+            said.add(text)
+            log.warning(f"warning: {text}")
+
+    return show
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     from tensorplan.core.errors import TensorplanError
@@ -67,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     log.handlers = [MessageHandler()]
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *where: log.warning(f"warning: {' '.join(str(message).split())}")
+            warnings.showwarning = _warn_once(log)
             code = app.main(arguments, prog_name="tensorplan", standalone_mode=False) or DONE
     except TensorplanError as error:
         code = complain(str(error), USAGE)

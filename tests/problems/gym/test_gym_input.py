@@ -145,3 +145,11 @@ def test_combined_actions_and_observations():
         reward, state = problem.mdp.step(state, action, rng())
         assert reward == expected
     assert state is tp.END
+
+
+def test_what_was_verified_once_is_not_verified_again(monkeypatch):
+    monkeypatch.setattr("tensorplan.problems.gym.opening._VERIFIED", {})
+    first, again = (tp.from_gym("Acrobot-v1", features="poly1", seed=seed) for seed in (0, 1))
+    assert again.unmetered < first.unmetered / 2
+    assert str(again.mdp.restoring) == str(first.mdp.restoring)
+    assert tp.from_gym("Acrobot-v1", features="poly1", verify=200).unmetered >= 150

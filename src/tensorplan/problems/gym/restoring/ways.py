@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 
 from tensorplan.core import Array
+from tensorplan.core.errors import QUOTED, shortened
 from tensorplan.problems.gym.restoring.content import SHAPES, Content, Shape
 from tensorplan.problems.gym.restoring.layers import SKIPPED, layers
 
@@ -44,7 +45,9 @@ class Held(bytes):
 
     def __repr__(self) -> str:
         seen = self.__dict__.get("observation")
-        return f"<state {blake2b(self, digest_size=4).hexdigest()}>" if seen is None else f"<{seen}>"
+        if seen is None:
+            return f"<state {blake2b(self, digest_size=4).hexdigest()}>"
+        return f"<{shortened(str(seen), QUOTED)}>"
 
     def __reduce__(self) -> Any:
         own = dict(self.__dict__)
