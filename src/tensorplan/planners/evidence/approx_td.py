@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorplan.core import END, Access, Array, Node, Sample
 
 CHUNK = 1_000_000
 """Samples drawn at a time, which bounds the memory."""
+
+
+WIDE = 128
+"""From this dimension on, second moments are kept as the rows of a factor while there are fewer rows than columns."""
 
 
 class Moments:
@@ -20,13 +26,15 @@ class Moments:
     def __init__(self, actions: int, dimension: int) -> None:
         self.n = 0
         self.sums = np.zeros((actions, dimension + 1))
-        self.squares = np.zeros((actions, dimension + 1, dimension + 1))
+        self.squares: list[Squares] = [Squares(dimension + 1) for _ in range(actions)]
+        """Σ x xᵀ, by action."""
 
     def add(self, other: Moments) -> None:
         """Add more samples of the same state."""
         self.n += other.n
         self.sums += other.sums
-        self.squares += other.squares
+        for own, more in zip(self.squares, other.squares, strict=True):
+            own.add(more)
 
     def deltas(self, phi: Array) -> Array:
         """The estimates Δ_a of a state with features φ, (A, d+1): the TD of a under θ is <Δ_a, [1, θ]>."""
@@ -37,7 +45,68 @@ class Moments:
     def covariance(self, action: int) -> Array:
         """The sample covariance of x, (d+1, d+1), from n >= 2 samples."""
         mean = self.sums[action] / self.n
-        return np.asarray((self.squares[action] - self.n * np.outer(mean, mean)) / (self.n - 1))
+        return np.asarray((self.squares[action].matrix() - self.n * np.outer(mean, mean)) / (self.n - 1))
+
+
+class Squares:
+    """Σ x xᵀ over samples of x = [R, φ], as a matrix; in many dimensions as a factor, while it has few rows.
+
+    A matrix for every state and action would not fit into the memory: 1 MB each for d = 360.
+    """
+
+    __slots__ = ("_dense", "_rest", "_rows", "_size")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._dense: Array | None = np.zeros((size, size)) if size <= WIDE else None
+        self._rows: list[Array] = []
+        """Weighted rows x: their outer products add up to what is not in the matrix, but for the rest."""
+        self._rest = 0.0
+        """Of the first entry, Σ R²."""
+
+    def count(self, square: float, counts: NDArray[Any], rewards: NDArray[Any], phi: Array) -> None:
+        """Add samples: Σ R² of all, and of each successor how many, Σ R and φ; END has no φ."""
+        if self._dense is not None:
+            self._fill(self._dense, square, counts, rewards, phi)
+            return
+        if len(counts):
+            weights = np.sqrt(counts)
+            self._rows.append(np.column_stack([rewards / weights, phi * weights[:, None]]))
+            square -= float(np.sum(rewards**2 / counts))
+        self._rest += square
+        self._condense()
+
+    def add(self, other: Squares) -> None:
+        """Add other samples."""
+        if other._dense is not None and self._dense is not None:
+            self._dense += other._dense
+        elif other._dense is not None:
+            self._dense = other._dense.copy()
+        self._rows += other._rows
+        self._rest += other._rest
+        self._condense()
+
+    def matrix(self) -> Array:
+        """Σ x xᵀ."""
+        made = np.zeros((self._size, self._size)) if self._dense is None else self._dense.copy()
+        for rows in self._rows:
+            made += rows.T @ rows
+        made[0, 0] += self._rest
+        return made
+
+    def _condense(self) -> None:
+        """Keep the matrix instead of the factor, where that is smaller."""
+        if sum(map(len, self._rows)) > self._size:
+            self._dense, self._rows, self._rest = self.matrix(), [], 0.0
+
+    @staticmethod
+    def _fill(matrix: Array, square: float, counts: NDArray[Any], rewards: NDArray[Any], phi: Array) -> None:
+        matrix[0, 0] += square
+        if len(counts):
+            cross = rewards @ phi
+            matrix[0, 1:] += cross
+            matrix[1:, 0] += cross
+            matrix[1:, 1:] += (phi * counts[:, None]).T @ phi
 
 
 def approx_td(access: Access, node: Node, n: int, discount: float = 1.0) -> Array:
@@ -59,17 +128,13 @@ def sample_moments(
     return moments
 
 
-def _add(sample: Sample, discount: float, sums: Array, squares: Array) -> None:
+def _add(sample: Sample, discount: float, sums: Array, squares: Squares) -> None:
     """Add Σ x and Σ x xᵀ of a sample."""
     counts = np.bincount(sample.which, minlength=len(sample.successors))
     rewards = np.bincount(sample.which, weights=sample.rewards, minlength=len(sample.successors))
     reached = [i for i in np.flatnonzero(counts).tolist() if sample.successors[i] is not END]
     sums[0] += rewards.sum()
-    squares[0, 0] += float(sample.rewards @ sample.rewards)
+    phi = discount * np.array([sample.successors[i].phi_v for i in reached])
     if reached:
-        phi = discount * np.array([sample.successors[i].phi_v for i in reached])
         sums[1:] += counts[reached] @ phi
-        cross = rewards[reached] @ phi
-        squares[0, 1:] += cross
-        squares[1:, 0] += cross
-        squares[1:, 1:] += (phi * counts[reached, None]).T @ phi
+    squares.count(float(sample.rewards @ sample.rewards), counts[reached], rewards[reached], phi)

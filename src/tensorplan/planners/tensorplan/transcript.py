@@ -162,7 +162,7 @@ def _measurement(measured: Measurement, state: int) -> dict[str, Any]:
         "n": moments.n,
         "sums": moments.sums.tolist(),
         "radii": [radius.value for radius in measured.radii],
-        "variances": [_variance(radius, moments.squares[a]) for a, radius in enumerate(measured.radii)],
+        "variances": [_variance(radius, moments.squares[a].matrix()) for a, radius in enumerate(measured.radii)],
     }
 
 
