@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensorplan.core.errors import BadInput
+from tensorplan.problems.gym.restoring.adapters import register_restore
 from tensorplan.problems.gym.restoring.content import Content, Unsaved
 
 
@@ -175,3 +177,42 @@ def test_counters_of_compiled_types():
     count = itertools.count(5)
     next(count)
     assert next(copied(x=count).x) == 6
+
+
+def test_sets_of_objects_that_are_referred_to():
+    nodes = [Node(i) for i in range(20)]
+    found = copied_once(chosen=set(nodes[::2]), nodes=nodes)
+    assert {node.value for node in found.chosen} == set(range(0, 20, 2))
+    assert all(node in found.nodes for node in found.chosen)
+
+
+def copied_once(**attributes):
+    tool, env, other = content(), Layer(), Layer()
+    vars(env).update(attributes)
+    tool.read(tool.write([env]), [other])
+    return other
+
+
+class Handle(bytearray):
+    def __reduce_ex__(self, protocol):
+        raise TypeError
+
+
+class OtherHandle(Handle):
+    pass
+
+
+def test_parts_are_told_apart_by_class_and_order():
+    for kind in (Handle, OtherHandle):
+        register_restore(kind, bytes, lambda part, data: part.__setitem__(slice(None), data))
+    tool, env = content(), Layer()
+    env.a, env.b, env.c = Handle(b"1"), OtherHandle(b"2"), Handle(b"3")
+    written = tool.write([env])
+    first = env.a, env.b, env.c
+    env.a, env.b, env.c = OtherHandle(b"7"), Handle(b"8"), Handle(b"9")  # in another order
+    tool.write([env])
+    tool.read(written, [env])
+    assert (bytes(env.a), bytes(env.b), bytes(env.c)) == (b"1", b"2", b"3")
+    assert [type(x) for x in (env.a, env.b, env.c)] == [type(x) for x in first]
+    with pytest.raises(BadInput, match="more parts of the class Handle than this environment ever had"):
+        content().read(written, [env])

@@ -103,16 +103,18 @@ class Content:
         """Of a class of layers: the attributes when they were last looked at, those that are content, their shape."""
         self._shapes: dict[tuple[type, tuple[str, ...]], int] = {}
         self._kinds: dict[int, Any] = {}
-        self._parts: list[Any] = []
-        """The parts that adapters save, in the order in which they are met."""
+        self._parts: dict[Any, list[Any]] = {}
+        """The parts that adapters save, by class, in the order in which they are met."""
         self._kept: dict[Any, int] = {}
         self._kept_things: list[Any] = []
         self._memo: dict[int, tuple[int, int]] = {}
         """How to write again what was written before, by its id."""
         self._states: list[Any] = []
         """What adapters returned, kept while it is written: ids are those of living objects."""
-        self._written = self._met = 0
-        """Objects that can be referred to, and parts, so far."""
+        self._written = 0
+        """Objects so far that can be referred to."""
+        self._met: dict[Any, int] = {}
+        """Parts so far, by class."""
         self._made: list[Any] = []
         """The objects that can be referred to, as they are read."""
         self._writers: dict[type, Callable[[Any], Any]] = {
@@ -175,7 +177,7 @@ class Content:
         return marshal.dumps(self._write(x), FORMAT)
 
     def _begin(self, memo: dict[int, tuple[int, int]]) -> None:
-        self._memo, self._states, self._written, self._met = memo, [], 0, 0
+        self._memo, self._states, self._written, self._met = memo, [], 0, {}
 
     def _adapted(self, x: Any, adapter: Adapter) -> Any:
         state = adapter.get_state(x)
@@ -257,7 +259,10 @@ class Content:
         return (Mark.FROZENSET, *self._sorted(x))
 
     def _sorted(self, x: Iterable[Any]) -> list[Any]:
-        return sorted(self._all(x), key=lambda written: marshal.dumps(written, FORMAT))
+        """The elements of a set in one order, unless there are numbered ones, which are read as they are written."""
+        before = self._written
+        written = self._all(x)
+        return sorted(written, key=lambda each: marshal.dumps(each, FORMAT)) if self._written == before else written
 
     def _write_deque(self, x: deque[Any]) -> Any:
         return self._again(x) or (Mark.DEQUE, x.maxlen, *self._all(x))
@@ -284,11 +289,12 @@ class Content:
         return (Mark.OBJECT, self._shape(type(x), tuple(own)), *self._all(own.values()))
 
     def _part(self, x: Any, adapter: Adapter) -> Any:
-        number = self._met
-        self._met += 1
-        if number == len(self._parts):
-            self._parts.append(x)
-        return (Mark.PART, number, self._adapted(x, adapter))
+        kind, found = type(x), self._parts.setdefault(type(x), [])
+        place = self._met.get(kind, 0)
+        self._met[kind] = place + 1
+        if place == len(found):
+            found.append(x)
+        return (Mark.PART, self._shape(kind, ()), place, self._adapted(x, adapter))
 
     def _write_method(self, x: MethodType) -> Any:
         return (Mark.METHOD, self._write(x.__self__), sys.intern(x.__name__))
@@ -406,8 +412,11 @@ class Content:
     def _read_layer(self, depth: int) -> Any:
         return self._layers[depth]
 
-    def _read_part(self, number: int, written: Any) -> Any:
-        part = self._new(self._parts[number])
+    def _read_part(self, number: int, place: int, written: Any) -> Any:
+        parts = self._parts.get(self._kind(number), [])
+        if place >= len(parts):
+            raise BadInput(f"a state has more parts of the class {SHAPES[number].name} than this environment ever had")
+        part = self._new(parts[place])
         self._load(part, written)
         return part
 
