@@ -13,6 +13,7 @@ from benchmarks import (
     hindsight,
     many,
     optimism,
+    simulators,
     startup,
     tensorplan,
 )
@@ -26,3 +27,4 @@ certified.main(["--quick"])
 clauses.main(["--quick"])
 hindsight.main(["--quick"])
 gym.main(["--only", "throughput"])
+simulators.main(["--only", "restoring"])
