@@ -197,3 +197,38 @@ def test_known_simulators_need_nothing_but_a_name(cli):
     installed("minatar")
     code, out, _ = cli("plan", "MinAtar/Breakout-v1:horizon=5", "--planner", "uct:simulations=5")
     assert (code, "Breakout" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "case",
+    ["MiniGrid-DoorKey-5x5-v0", "MinAtar/Freeway-v1", "ALE/Pong-v5", hopper],
+    ids=named,
+)
+def test_the_state_of_an_environment_of_somebody_else_is_captured(case):
+    """And the step from there is the one that it takes itself."""
+    module, _, options = CASES.get(case, ("minigrid", "", {}))
+    installed(module)
+    options = {key: x for key, x in options.items() if key != "horizon"}
+    made = {"repeat_action_probability": 0.0, "obs_type": "ram"} if module == "ale_py" else {}
+    mdp = tp.from_gym(case, **{**options, **made}, horizon=50, bound=1.0, verify=60).mdp
+    env = gymnasium.make(case, **made) if isinstance(case, str) else case()
+    observation, _ = env.reset(seed=3)
+    for _ in range(4):
+        observation, *_ = env.step(1)
+    state = mdp.capture(env, observation)
+    chance = Randomness(env)
+    for action in (0, 2, 1):
+        reward, state = mdp.step(state, action, np.random.default_rng(action))
+        chance.set(env, np.random.default_rng(action))
+        observation, expected, *_ = env.step(action)
+        assert reward == expected
+        equal(mdp.observation(state), observation)
+
+
+def test_the_action_that_an_emulator_may_repeat_is_not_known():
+    installed("ale_py")
+    mdp = tp.from_gym("ALE/Pong-v5", obs_type="ram", reward_range=(-1, 1), horizon=5, verify=60).mdp
+    env = gymnasium.make("ALE/Pong-v5", obs_type="ram")
+    observation, _ = env.reset(seed=0)
+    with pytest.raises(tp.BadInput, match=r"does not tell the action that may be repeated: make it with repeat_action"):
+        mdp.capture(env, observation)

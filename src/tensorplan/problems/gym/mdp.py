@@ -13,6 +13,7 @@ from tensorplan.core.errors import BadInput
 from tensorplan.problems.gym.points import ObservationPoints, Viewed
 from tensorplan.problems.gym.restoring.constants import FixedAttributes, Pinned
 from tensorplan.problems.gym.restoring.faithful import copied, first_observation, number_of, unusable
+from tensorplan.problems.gym.restoring.families import refuse_foreign
 from tensorplan.problems.gym.restoring.layers import stripped
 from tensorplan.problems.gym.restoring.randomness import FORBIDDEN, Randomness
 from tensorplan.problems.gym.restoring.replay import generator_in, saved_generator
@@ -135,6 +136,7 @@ class GymMDP(Viewed):
         ``observation``: its last observation; required unless the environment can return it again.
         """
         bare = stripped(env)[0]
+        refuse_foreign(bare.unwrapped)
         if observation is None:
             if self._look is None:
                 raise BadInput(f"{env} cannot return its last observation: pass the observation as well")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tensorplan.core.errors import BadInput
 from tensorplan.problems.gym.restoring.adapters import full_name, know
 from tensorplan.problems.gym.restoring.content import ATOMS, FORMAT
 
@@ -70,6 +71,15 @@ def prepare(env: Any) -> None:
             env.ale.setFloat("repeat_action_probability", 0.0)
             env.load_game()
             env.ale = StickyALE(env, env.ale, chance)
+
+
+def refuse_foreign(env: Any) -> None:
+    """Raise if the state of an environment that was not prepared cannot be captured."""
+    if type(env).__module__.startswith("ale_py") and env.ale.getFloat("repeat_action_probability") > 0:
+        raise BadInput(
+            f"the state of {env} cannot be captured, since its emulator does not tell the action that may be repeated: "
+            "make it with repeat_action_probability=0"
+        )
 
 
 # ------------------------------------------------------------------------------------------ ALE
