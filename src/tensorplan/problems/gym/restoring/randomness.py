@@ -105,6 +105,7 @@ class Randomness:
 
     def __init__(self, env: Any) -> None:
         stack = layers(env)
+        self._bare: Any = env if len(stack) == 1 else None
         self.generators = Generators()
         self.elsewhere = [
             (depth - len(stack), _owner(path), path[-1], kind_of(found))
@@ -115,11 +116,11 @@ class Randomness:
 
     def set(self, env: Any, rng: Any) -> None:
         """Make all random numbers of the environment come from ``rng``."""
-        env.unwrapped._np_random = rng
+        stack: list[Any] = [env] if env is self._bare else layers(env)  # the common case is fast
+        stack[-1]._np_random = rng
         if self.elsewhere:
             generators = self.generators
             made = generators.use(rng)
-            stack = layers(env)
             for depth, owner, name, kind in self.elsewhere:
                 setattr(owner(stack[depth]), name, made[kind] or generators.like(kind))
 
