@@ -7,7 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-comp
 SIMULATORS = minigrid minatar ale-py highway-env 'gymnasium[box2d]' 'gymnasium[mujoco]'
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test types compiled quick slow coverage bench docs clean
+.PHONY: demo test tests types compiled quick slow coverage bench docs clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/core.stamp
@@ -22,7 +22,9 @@ demo: $(VENV)/core.stamp
 	@echo "a page on the sweep: $$($(BIN)/tensorplan report demo)"
 
 test: $(VENV)/dev.stamp
-	$(MAKE) -j2 types compiled
+	$(MAKE) -j2 tests types
+
+tests: compiled
 	$(PYTEST) -rs
 
 types: $(VENV)/dev.stamp
@@ -65,9 +67,8 @@ $(VENV)/core.stamp: pyproject.toml | $(VENV)/bin/python
 
 # simulators of others: where there is no wheel of one, its tests are skipped
 $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
-	$(PIP) -e ".[dev]"
-	$(PIP) --only-binary :all: -e '.[simulators]' || for each in $(SIMULATORS); do \
-	    $(PIP) --only-binary :all: $$each || echo "there is no wheel of $$each here: its tests will be skipped"; done
+	$(PIP) --only-binary :all: -e ".[dev,simulators]" || { $(PIP) -e ".[dev]" && for each in $(SIMULATORS); do \
+	    $(PIP) --only-binary :all: $$each || echo "there is no wheel of $$each here: its tests will be skipped"; done; }
 	@touch $@
 
 $(VENV)/%.stamp: pyproject.toml | $(VENV)/bin/python

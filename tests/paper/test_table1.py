@@ -212,6 +212,7 @@ def test_processes_measure_the_same(undisturbed):
     assert undisturbed.stopped is None
 
 
+@pytest.mark.slow
 def test_ray_measures_the_same(undisturbed):
     pytest.importorskip("ray")
     table = table1(Table1Experiment((SMALL,), quick=True), engine="ray", workers=2)

@@ -176,7 +176,7 @@ def test_no_derivation_from_an_honest_transcript_proves_anything_false(honest):
     """Whatever is changed: it is refused in one sentence, or what it proves is true all the same."""
     certificate, optimal = honest
     dice, sentences = random.Random(0), []
-    for _ in range(400):
+    for _ in range(250):
         data = mutate(certificate.proof.data, dice)
         for _ in range(dice.choice([0, 0, 1, 3])):
             data = mutate(data, dice)
@@ -187,7 +187,7 @@ def test_no_derivation_from_an_honest_transcript_proves_anything_false(honest):
             continue
         assert checked.upper is not None
         assert checked.lower - 1e-6 <= optimal <= checked.upper + 1e-6
-    assert len(sentences) > 100
+    assert len(sentences) > 60
     assert all("\n" not in sentence and len(sentence) <= 300 for sentence in sentences)
 
 

@@ -174,7 +174,7 @@ def test_sticky_actions_have_the_law_of_the_emulator():
         env.reset(seed=0)
         env._np_random = np.random.default_rng(0)
         places.append([])
-        for _ in range(80):
+        for _ in range(60):
             env.reset()
             for action in (1, *(2, 3) * 10):
                 ram = env.step(action)[0]
