@@ -11,11 +11,13 @@ ROOT = Path(__file__).parent.parent
 SLOW = (
     "american_option",
     "cartpole",
+    "cliff_walking",
+    "frozen_lake",
     "frozen_lake_slippery",
     "queue_admission",
     "taxi",
     "trained_agent",
-)  # ten seconds or more
+)  # several seconds or more
 NEEDS = {"trained_agent": "stable_baselines3"}  # an extra that brings gigabytes, and is not part of `dev`
 EXAMPLES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))

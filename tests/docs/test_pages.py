@@ -15,7 +15,16 @@ README_LINES = 180
 """mctx has 144, cvxpy 158: what does not fit is a page of the documentation."""
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+SLOW = ("docs/audit.md", "docs/cases/cartpole.md")
+"""Pages that take ten seconds or more; make slow runs them."""
+
+
+def _marked(path):
+    name = str(path.relative_to(ROOT))
+    return pytest.param(path, id=name, marks=[pytest.mark.slow] * (name in SLOW))
+
+
+@pytest.mark.parametrize("path", map(_marked, PAGES))
 def test_page(path, tmp_path):
     for output in Page(path).run(tmp_path):
         assert output.agrees, f"{path.name}:{output.line} says\n{output.said}\nbut this is printed:\n{output.printed}"

@@ -27,6 +27,7 @@ def test_processes(alone):
     assert alone[3] > 20
 
 
+@pytest.mark.slow
 def test_ray(alone):
     pytest.importorskip("ray")
     here = lambda state, stage: int(state < 3)  # noqa: E731, sent by value: Ray's processes do not have this module

@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
 
+
+@pytest.mark.slow
 def test_hardness_measures_the_price_of_a_guess(cli, tmp_path):
     arguments = ("hardness", "--p", "8:16:4", "--seeds", "3", "--plot", str(tmp_path / "cost.png"))
     code, out, _ = cli(*arguments)

@@ -36,8 +36,8 @@ both = pytest.mark.parametrize("planner", [OCP, SPAN], ids=repr)
 
 @both
 def test_exact_with_any_number_of_actions(planner):
-    """80 problems, one in ten with 1,000 actions: optimal, with at most (d + 1) H queries; θ* is never excluded."""
-    for task in random_layered(80):
+    """50 problems, one in ten with 1,000 actions: optimal, with at most (d + 1) H queries; θ* is never excluded."""
+    for task in random_layered(50):
         session = planner.session()
         (episode,) = tp.run(task, session).episodes
         solved(task, episode)

@@ -253,7 +253,7 @@ class Forever:
         return tp.Problem(self, lambda state, stage: phi[state], bound=bound, name="forever")
 
 
-@pytest.mark.parametrize("discount", [0.5, 0.8])
+@pytest.mark.parametrize("discount", [0.5, pytest.param(0.8, marks=pytest.mark.slow)])
 def test_discounted_problems_without_end_have_brackets_on_the_discounted_value(discount):
     """Claim: each bracket holds but for ζ = 0.05.  If most of the 6 were wrong it would be noticed."""
     wrong, delta = 0, 0.15 / (1 - discount)

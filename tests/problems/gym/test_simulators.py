@@ -63,6 +63,9 @@ CASES = {
     ant: ("mujoco", "attributes", {"reward_range": (-100, 100), "horizon": 100}),
 }
 
+FEWER = dict.fromkeys(("MiniGrid-Empty-8x8-v0", "BabyAI-GoToObj-v0", "ALE/Breakout-v5"), 300)
+"""Further members of a family, of which another one takes all the steps."""
+
 
 def named(case):
     return case if isinstance(case, str) else case.__name__
@@ -83,8 +86,9 @@ def test_every_step_from_a_restored_state_is_that_of_an_undisturbed_environment(
     assert problem.mdp.way.name == way
     assert problem.mdp.way.exact
     compared, episode = 0, 0
-    while compared < STEPS:
-        compared += compare_episode(problem, case, options, episode, STEPS - compared)
+    wanted = FEWER.get(case, STEPS)
+    while compared < wanted:
+        compared += compare_episode(problem, case, options, episode, wanted - compared)
         episode += 1
 
 
