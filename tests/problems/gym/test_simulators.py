@@ -203,6 +203,23 @@ def test_known_simulators_need_nothing_but_a_name(cli):
     assert (code, "Breakout" in out) == (0, True)
 
 
+def test_what_was_in_a_box_of_minigrid_can_be_carried_about():
+    """Such a key has no place from the start, and an array for a place when it was put down."""
+    installed("minigrid")
+    problem = tp.from_gym("MiniGrid-ObstructedMaze-1Dlh-v0", bound=1.0, verify=False)
+    env = problem.mdp._env.unwrapped
+    state = problem.mdp.start(np.random.default_rng(0))
+    box = next(x for x in env.grid.grid if x is not None and x.type == "box")
+    key = box.contains
+    key.cur_pos = np.array([1, 1])
+    env.grid.set(1, 1, key)
+    held = problem.mdp.capture(env)
+    problem.mdp.step(state, 0, np.random.default_rng(0))
+    problem.mdp.step(held, 0, np.random.default_rng(0))
+    found = env.grid.get(1, 1)
+    assert (found.type, found.color, found.cur_pos.tolist()) == ("key", key.color, [1, 1])
+
+
 @pytest.mark.parametrize(
     "case",
     ["MiniGrid-DoorKey-5x5-v0", "MinAtar/Freeway-v1", "ALE/Pong-v5", hopper],

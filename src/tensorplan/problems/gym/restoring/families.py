@@ -236,7 +236,7 @@ class _Tiles:
 
     def number(self, tile: Any) -> int:
         """The number of a tile that never changes, else OTHER."""
-        if (tile.contains, tile.init_pos, tile.cur_pos) != (None, None, None):
+        if any(x is not None for x in (tile.contains, tile.init_pos, tile.cur_pos)):  # not !=: they may be arrays
             return OTHER
         return self._numbers.get((type(tile), tile.color), OTHER)
 
