@@ -153,3 +153,30 @@ def test_what_was_verified_once_is_not_verified_again(monkeypatch):
     assert again.unmetered < first.unmetered / 2
     assert str(again.mdp.restoring) == str(first.mdp.restoring)
     assert tp.from_gym("Acrobot-v1", features="poly1", verify=200).unmetered >= 150
+
+
+class Drifting(Walk):
+    """Its range is not known: the longer it is played, the more is seen."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = int(self.np_random.integers(-100, 100))
+        return np.array([self.place], np.float32), {}
+
+    def step(self, action):
+        self.place += 2 * int(action) - 1
+        return np.array([self.place], np.float32), float(self.place), False, False, {}
+
+
+def test_an_environment_that_was_verified_before_is_the_same_problem(monkeypatch):
+    monkeypatch.setattr("tensorplan.problems.gym.opening._VERIFIED", {})
+    gymnasium.register("Drifting-v0", Drifting)
+    try:
+        first, again = (tp.from_gym("Drifting-v0", horizon=20, reward_range="probe", bound=1.0) for _ in range(2))
+    finally:
+        del gymnasium.registry["Drifting-v0"]
+    assert again.unmetered < first.unmetered / 2
+    assert again.reward_range == first.reward_range
+    assert again.mdp.frame == first.mdp.frame

@@ -54,6 +54,9 @@ KNOWN_RANGES = {"CartPoleEnv": {1: (-6.0, 6.0), 3: (-4.0, 4.0)}}
 OBSERVING = ("FlattenObservation", "FilterObservation", "TransformObservation", "FrameStackObservation")
 """Wrappers that change observations only, so that the known range of rewards is still right."""
 
+AGAIN = 12
+"""Steps repeated of the reference of an environment whose id was verified before; its ranges are those of all steps."""
+
 PAIRS = 2000
 """Most pairs of a table compared with steps of the environment."""
 
@@ -111,7 +114,7 @@ class Opened:
         request = (self._made_from, restore, tuple(ignore))
         known = _VERIFIED.get(request) if effort == Diligence() and functions is None else None
         if known is not None:
-            effort, restore = Diligence.of(False), known.way
+            effort, restore = replace(effort, compare=False), known.way
         probe = self.probe = Probe(self.env, self.actions, seed, effort, Pinned(ignore))
         moments, readings = self._reference(probe, known is None or known.fresh)
         probe.drew |= known is not None and known.drew
@@ -127,10 +130,12 @@ class Opened:
         if restore == "table":
             raise BadInput(f"{self.name} has no transition table (env.P, env.s) that its steps follow")
         rewards = self._reward_range(reward_range, moments)
+        points = [self.view.point(moment.observation) for moment in moments]
+        if known is not None:
+            moments = moments[:AGAIN]
         way, constants, held = self._way(probe, moments, restore, functions)
         if isinstance(way, Attributes | Functions):  # which know the content of states
             self._warn_if_partially_observed(moments, held)
-        points = [self.view.point(moment.observation) for moment in moments]
         verified = Verified(way.name, probe.fresh is not None, probe.drew, probe.steps if effort.compare else 0)
         if effort == Diligence() and functions is None and self._made_from is not None:
             _VERIFIED[request] = verified
