@@ -461,6 +461,12 @@ def test_a_counter_of_steps_is_found_and_can_be_ignored():
     check_problem(opened(Counting, ignore="count"), episodes=4)
 
 
+@pytest.mark.parametrize("ignore", [5, [5], [None]])
+def test_what_is_to_be_ignored_is_named(ignore):
+    with pytest.raises(tp.BadInput, match="ignore must be names of attributes, got"):
+        opened(Counting, ignore=ignore)
+
+
 def test_what_is_to_be_ignored_must_exist():
     with pytest.raises(tp.BadInput, match=r"ignore: .* has no attribute 'cuont'; did you mean 'count'\?"):
         opened(Counting, ignore=["cuont"])
@@ -475,6 +481,24 @@ class Timed(Counting):
 
 def test_a_counter_that_matters_is_not_offered(recwarn):
     assert opened(Timed).mdp.restoring.counters == ()
+    assert not [each for each in recwarn if "counting steps" in str(each.message)]
+
+
+class Fuse(Base):
+    """A timer that counts down: what happens at its end was not seen yet."""
+
+    def begin(self):
+        super().begin()
+        self.left = 30
+
+    def step(self, action):
+        self.left -= 1
+        observation, reward, ended, *rest = super().step(action)
+        return observation, reward, ended or self.left == 0, *rest
+
+
+def test_a_timer_is_not_offered(recwarn):
+    assert opened(Fuse).mdp.restoring.counters == ()
     assert not [each for each in recwarn if "counting steps" in str(each.message)]
 
 
@@ -576,6 +600,29 @@ def test_what_steps_must_return(kind, sentence):
     with pytest.raises(tp.ProblemError, match=sentence) as error:
         opened(kind)
     assert "\n" not in str(error.value)
+
+
+class Raising(Base):
+    def step(self, action):
+        raise KeyError("no such\nvalve")
+
+
+class NoStart(Base):
+    def reset(self, **options):
+        raise RuntimeError("no ROM")
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (Raising, r"random play of Raising raised KeyError: 'no such\\nvalve'"),
+        (NoStart, r"random play of NoStart raised RuntimeError: no ROM"),
+    ],
+)
+def test_an_environment_that_raises(kind, sentence):
+    with pytest.raises(tp.ProblemError, match=sentence) as error:
+        opened(kind)
+    assert isinstance(error.value.__cause__, KeyError | RuntimeError)
 
 
 class Late(Base):

@@ -13,7 +13,7 @@ change the optimal policy if episodes can end early.)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -122,7 +122,12 @@ def from_gym(
 
 def _names(ignore: Sequence[str] | str) -> tuple[str, ...]:
     """The attributes to ignore; one, or several with commas, may be given as text."""
-    return tuple(name.strip() for name in ignore.split(",")) if isinstance(ignore, str) else tuple(ignore)
+    if isinstance(ignore, str):
+        return tuple(name.strip() for name in ignore.split(","))
+    names = tuple(ignore) if isinstance(ignore, Iterable) else (ignore,)
+    if not all(isinstance(name, str) for name in names):
+        raise BadInput(f"ignore must be names of attributes, got {shown(ignore)}")
+    return names
 
 
 def gym(env: str, features: str = "linear", seed: int = 0, **options: Any) -> Problem:

@@ -147,7 +147,10 @@ def _numbers(owner: Any, path: str, depth: int, seen: set[int]) -> Iterator[tupl
 
 
 def counters(readings: Sequence[Sequence[dict[str, float]]]) -> list[str]:
-    """The attributes that change by the same amount in every step, from the same number on; by episode and step."""
+    """The attributes that grow by the same amount in every step, from the same number on; by episode and step.
+
+    Those that count down are timers: something happens at their end.
+    """
     if sum(len(episode) - 1 for episode in readings) < COUNTED:
         return []
     found = []
@@ -156,6 +159,6 @@ def counters(readings: Sequence[Sequence[dict[str, float]]]) -> list[str]:
         if any(None in episode or episode[0] != first for episode in values):
             continue
         changes = {two - one for episode in values for one, two in pairwise(episode)}  # type: ignore[operator]
-        if len(changes) == 1 and changes != {0.0}:
+        if len(changes) == 1 and min(changes) > 0:
             found.append(path)
     return found

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core.errors import BadInput, ProblemError, shown
+from tensorplan.core.errors import BadInput, ProblemError, TensorplanError, raised, shown
 from tensorplan.problems.gym.restoring.constants import FixedAttributes, Pinned, numbers
 from tensorplan.problems.gym.restoring.content import Unsaved
 from tensorplan.problems.gym.restoring.randomness import Randomness
@@ -174,9 +174,14 @@ class Probe:
 
 
 def play_reference(probe: Probe, name: str) -> tuple[list[Moment], list[list[dict[str, float]]]]:
-    """An undisturbed reference; BadInput if it draws from a global generator."""
+    """An undisturbed reference; BadInput if it draws from a global generator, ProblemError if it raises."""
     before = global_generators()
-    found = probe.reference()
+    try:
+        found = probe.reference()
+    except TensorplanError:
+        raise
+    except Exception as error:
+        raise ProblemError(f"random play of {name} {raised(error)}") from error
     if global_generators() != before:
         raise BadInput(
             f"{name} draws from a global random generator, so that its steps cannot be controlled: "
