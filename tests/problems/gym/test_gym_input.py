@@ -42,6 +42,11 @@ class Walk(gymnasium.Env):
         (Walk, {"reward_range": (0, 1)}, r"the bound on ‖θ\*‖ is not known for Walk: give bound=B"),
         (Walk, {"reward_range": (0, 1), "features": "realizing"}, r"Walk has no transition table"),
         (Walk, {"restore": "table"}, r"Walk has no transition table \(env.P, env.s\) that its steps follow"),
+        (
+            Walk,
+            {"restore": "adapter", "reward_range": (0, 1)},
+            r"Walk has no adapter as a whole: register one for its class \(tp.register_restore\)",
+        ),
         (Walk(), {"colour": 3}, r"options for gymnasium.make \(colour\) go with an id"),
         (3, {}, r"expected a Gymnasium id, an environment, or a function that makes one, got 3"),
         (lambda: 3, {}, r"the function must return a gymnasium.Env, got int"),

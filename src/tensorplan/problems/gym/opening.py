@@ -258,6 +258,8 @@ class Opened:
         ways: list[Way] = [Attributes(), Deepcopy(), ActionReplay()]
         if adapter is not None:
             ways.insert(0, Functions(adapter.get_state, adapter.set_state, "adapter"))
+        elif restore == "adapter":
+            raise BadInput(f"{self.name} has no adapter as a whole: register one for its class (tp.register_restore)")
         return [way for way in ways if restore in ("auto", way.name)]
 
     def _counters(
