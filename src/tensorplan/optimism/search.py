@@ -115,6 +115,13 @@ class Search:
         self._tree.counters[NODES] = 1
         self._best = BestPoint(np.array([-np.inf]), np.zeros(program.dimension))
         self._hot: set[int] = set()
+        self.prepared = 0.0
+        """Seconds of the last call in which machine code was loaded or compiled; no time limit counts them."""
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the tree."""
+        return int(self._tree.counters[NODES])
 
     @property
     def program(self) -> Program:
@@ -159,6 +166,7 @@ class Search:
                 break
             steps = LIMITED_STEPS if limited else min(2 * steps, MOST_STEPS)
         self._hot = set(state.desk.hot[: state.desk.hot[COUNT]].tolist())
+        self.prepared = pace.prepared
         return self._solution(outcome == DONE, gap, certificate, began)
 
     # ------------------------------------------------------------------ inside
@@ -263,6 +271,8 @@ class _Pace:
         """Seconds that a compiled step may take: a guess, then the longest of late."""
         self.doubt = DEGENERATE
         self.deadline = deadline
+        self.prepared = 0.0
+        """Seconds in which machine code was loaded or compiled."""
 
     def is_late(self) -> bool:
         """Whether the deadline has passed."""
@@ -283,7 +293,9 @@ class _Pace:
             return EXECUTION.code is not None
         began = time.perf_counter()
         compiled = EXECUTION.is_compiled(state)
-        self.deadline += time.perf_counter() - began
+        took = time.perf_counter() - began
+        self.deadline += took
+        self.prepared += took
         return compiled
 
     def _call(self, call: Work, steps: int, state: SearchState) -> tuple[int, int]:
