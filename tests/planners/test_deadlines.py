@@ -141,22 +141,6 @@ def test_a_search_ends_in_the_middle():
     assert sol.optimum_anew(10**6).nodes < 1_000
 
 
-def test_loading_machine_code_does_not_count(monkeypatch):
-    set_clock(monkeypatch)
-    sol = hard_sol(3)
-    sol.aim(np.ones(3), Deadline(1.0))
-    search = sol._current()
-
-    def solve(**options):
-        search.prepared = 20.0
-        return found
-
-    found = sol.optimum(10)
-    monkeypatch.setattr(search, "solve", solve)
-    sol.optimum(10)
-    assert sol.deadline.remaining == pytest.approx(21.0, abs=1e-3)
-
-
 def test_the_exact_mode_keeps_the_bound_of_a_search_that_was_cut_short():
     task = tp.make("layered/4x40:horizon=20")
     began = time.perf_counter()

@@ -42,10 +42,6 @@ class Deadline:
         if self.passed:
             raise TimeSpent("the time limit has passed")
 
-    def extend(self, seconds: float) -> None:
-        """The deadline is later by so many seconds."""
-        self.end += seconds
-
     def lift(self) -> None:
         """No limit any more: planning has ended, and acting may take as long as it takes."""
         self.end = math.inf

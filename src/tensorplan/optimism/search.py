@@ -115,8 +115,6 @@ class Search:
         self._tree.counters[NODES] = 1
         self._best = BestPoint(np.array([-np.inf]), np.zeros(program.dimension))
         self._hot: set[int] = set()
-        self.prepared = 0.0
-        """Seconds of the last call in which machine code was loaded or compiled; no time limit counts them."""
 
     @property
     def nodes(self) -> int:
@@ -144,17 +142,20 @@ class Search:
         time_limit: float | None = None,
         node_limit: int | None = None,
         certificate: bool = False,
+        strictly: bool = False,
     ) -> Solution:
         """The best θ and the least upper bound that can be had within the limits.
 
         The time limit is kept to within a few hundredths of a second, but for the certificate, which is written after,
         and for compiling, which is done once and announced on stderr; see :mod:`tensorplan.optimism.execution`.
+        ``strictly`` counts that too, and does not begin it where there may be no time for it.
         """
         began = time.perf_counter()
         _check_limits(gap, time_limit, node_limit)
         limited = time_limit is not None or node_limit is not None
         state = self._start()
-        pace = _Pace(self.program, self.candidates, math.inf if time_limit is None else began + time_limit)
+        deadline = math.inf if time_limit is None else began + time_limit
+        pace = _Pace(self.program, self.candidates, deadline, strictly)
         steps = FIRST_STEPS
         while True:
             outcome = pace.walk(state, self._tolerated(gap), steps)
@@ -166,7 +167,6 @@ class Search:
                 break
             steps = LIMITED_STEPS if limited else min(2 * steps, MOST_STEPS)
         self._hot = set(state.desk.hot[: state.desk.hot[COUNT]].tolist())
-        self.prepared = pace.prepared
         return self._solution(outcome == DONE, gap, certificate, began)
 
     # ------------------------------------------------------------------ inside
@@ -264,15 +264,13 @@ class Search:
 class _Pace:
     """How long steps take, so that compiled calls are neither too short nor too long, and how long they may take."""
 
-    def __init__(self, program: Program, candidates: int, deadline: float) -> None:
+    def __init__(self, program: Program, candidates: int, deadline: float, strictly: bool) -> None:
         d, relaxations = program.dimension, 1 + candidates * program.alternatives
         # A relaxation takes about ten passes over the basis, the rows and one form of each disjunction.
         self.step = PER_NUMBER * relaxations * d * (4 * d + len(program.rows) + len(program.forms))
         """Seconds that a compiled step may take: a guess, then the longest of late."""
         self.doubt = DEGENERATE
-        self.deadline = deadline
-        self.prepared = 0.0
-        """Seconds in which machine code was loaded or compiled."""
+        self.deadline, self.strictly = deadline, strictly
 
     def is_late(self) -> bool:
         """Whether the deadline has passed."""
@@ -288,14 +286,14 @@ class _Pace:
                 return outcome
 
     def _compiled(self, state: SearchState) -> bool:
-        """Whether steps are compiled; if that takes time, the deadline is later by as much."""
+        """Whether steps are compiled; if that takes time, the deadline is later by as much, unless it is strict."""
         if self.is_late():
             return EXECUTION.code is not None
         began = time.perf_counter()
+        if self.strictly:
+            return EXECUTION.is_compiled(state, self.deadline - began)
         compiled = EXECUTION.is_compiled(state)
-        took = time.perf_counter() - began
-        self.deadline += took
-        self.prepared += took
+        self.deadline += time.perf_counter() - began
         return compiled
 
     def _call(self, call: Work, steps: int, state: SearchState) -> tuple[int, int]:

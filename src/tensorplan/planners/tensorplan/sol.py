@@ -193,12 +193,10 @@ class Sol:
         return Solution(proved.status, best.theta, best.value, proved.bound, nodes, seconds)
 
     def solve(self, search: Search, node_limit: int | None = None, certificate: bool = False) -> Solution:
-        """Search until the deadline, which is later by what it takes to load or to compile machine code."""
+        """Search until the deadline."""
         left = self.deadline.remaining
         seconds = None if left == np.inf else left
-        found = search.solve(time_limit=seconds, node_limit=node_limit, certificate=certificate)
-        self.deadline.extend(search.prepared)
-        return found
+        return search.solve(time_limit=seconds, node_limit=node_limit, certificate=certificate, strictly=True)
 
     @property
     def provable(self) -> bool:
