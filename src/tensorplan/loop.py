@@ -188,6 +188,11 @@ class Driver:
         """Leave no more than so many queries."""
         self.access._meter.limit(queries)
 
+    def limit_time(self, seconds: float) -> None:
+        """Planning ends after so many seconds from now; before ``begin``."""
+        if seconds < math.inf:
+            self.access.limit_time(seconds)
+
     def watch(self, stop: Callable[[int], bool]) -> None:
         """Call ``stop(spent)`` before queries, and leave none from when it is true; before ``begin``."""
         self.access._meter = WatchedMeter(self.access._meter, stop)

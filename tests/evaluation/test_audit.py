@@ -2,6 +2,7 @@ import random
 
 import numpy as np
 import pytest
+from clocks import set_clock
 from finite_noise import problem as tiny
 from finite_noise import random_mdp, values
 from helpers import Coins, Walk, problem
@@ -234,3 +235,44 @@ def test_a_budget_for_episodes_only_gives_a_lower_bound_and_says_so():
         f"the policy earns at least {audit.lower:.6g}, at confidence 0.95; the budget was spent"
     )
     assert "the upper end is the largest possible return" in audit.advice
+
+
+# ------------------------------------------------------------------------------------------ a time limit
+
+
+@pytest.mark.parametrize("policy", [stay, "uct:simulations=5", tp.TensorPlan(delta=0.2)], ids=["stay", "uct", "tp"])
+@pytest.mark.parametrize("seconds", [0.01, 1.0, 20.0])
+def test_an_audit_ends_in_time(task, monkeypatch, policy, seconds):
+    clock = set_clock(monkeypatch, 1e-3)
+    audit = tp.audit(task, policy, time_limit=seconds)
+    assert clock.time < seconds + 1
+    assert audit.status == "time"
+    assert audit.lower <= values(task)(0, 0) <= audit.upper
+    if seconds == 0.01:
+        assert audit.advice.startswith("the time was over before the first look")
+        assert "give more of it" in audit.advice
+
+
+def test_the_budget_is_what_the_time_allows(task, monkeypatch):
+    set_clock(monkeypatch, 1e-3)
+    audit = tp.audit(task, stay, time_limit=20.0)
+    assert audit.scenarios > 0
+    assert audit.episodes > 0
+    assert audit.upper - audit.lower < tp.audit(task, stay, time_limit=2.0).upper - audit.lower
+
+
+def test_an_audit_with_time_to_spare_ends_by_its_budget(task):
+    assert tp.audit(task, stay, budget=5_000, time_limit=1_000).status == "budget"
+
+
+def test_a_planner_that_is_audited_does_not_plan_beyond_the_deadline(monkeypatch):
+    clock = set_clock(monkeypatch, 1e-3)
+    audit = tp.audit("layered-stochastic/2x3", tp.TensorPlan(delta=0.001), time_limit=3.0)
+    assert (audit.status, audit.episodes) == ("time", 0)
+    assert clock.time < 4.0
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "soon"])
+def test_time_limits_of_audits_are_positive(task, seconds):
+    with pytest.raises(tp.BadInput, match="time_limit must be a positive number of seconds"):
+        tp.audit(task, stay, time_limit=seconds)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from clocks import set_clock
 
 import tensorplan as tp
 from tensorplan.evaluation import runner
@@ -91,3 +92,15 @@ def test_what_is_neither_a_name_nor_the_thing_itself():
         tp.compare(3, ["random"])
     with pytest.raises(tp.BadInput, match="expected a planner, or the name of one such as 'uct', got"):
         tp.compare("hanoi/3", [tp.UCT])
+
+
+def test_a_time_limit_goes_to_the_planners_that_take_it(monkeypatch):
+    set_clock(monkeypatch, 1e-3)
+    planners = [tp.TensorPlan(delta=0.001), tp.RandomPlanner()]
+    found = tp.compare("layered-stochastic/2x3", planners, seeds=1, time_limit=0.5)
+    assert [(row.planner, row.certificate) for row in found.rows] == [
+        ("TensorPlan(delta=0.001)", "time"),
+        ("RandomPlanner()", None),
+    ]
+    with pytest.raises(tp.BadInput, match="time_limit must be a positive number of seconds, got 0"):
+        tp.compare("layered-stochastic/2x3", "random", time_limit=0)

@@ -151,7 +151,7 @@ def test_a_search_whose_time_is_up_does_not_compile(fresh, quick_compiler):
 
 def test_the_time_of_the_compiler_does_not_count(fresh, monkeypatch):
     class Slow(Execution):
-        def is_compiled(self, state):
+        def is_compiled(self, state, left=math.inf):
             import time
 
             time.sleep(0.1)
@@ -159,6 +159,22 @@ def test_the_time_of_the_compiler_does_not_count(fresh, monkeypatch):
 
     monkeypatch.setattr(search, "EXECUTION", Slow())
     assert Search(Program([1.0], 1.0)).solve(time_limit=0.09).status == "optimal"
+
+
+def test_strictly_nothing_is_compiled_that_may_take_too_long(fresh, monkeypatch):
+    seen = []
+
+    class Watched(Execution):
+        def is_compiled(self, state, left=math.inf):
+            seen.append(left)
+            return super().is_compiled(state, left)
+
+    monkeypatch.setattr(search, "EXECUTION", Watched())
+    monkeypatch.setattr(execution, "LOADING_PAYS", 0)
+    monkeypatch.setattr(execution, "COMPILING_PAYS", 0)
+    state = search.Search(Program([1.0], 1.0))
+    assert state.solve(time_limit=5.0, strictly=True).status == "optimal"
+    assert (0 < min(seen) <= max(seen) <= 5.0, search.EXECUTION.code) == (True, None)
 
 
 def test_numba_can_be_turned_off(fresh, monkeypatch):

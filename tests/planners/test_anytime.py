@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from clocks import set_clock
 from helpers import Walk, local, problem
 
 import tensorplan as tp
+from tensorplan.core.errors import TimeSpent
 from tensorplan.planners.anytime import Planning
 
 
@@ -40,6 +42,7 @@ class Stub(Planning):
         ("certified", "certified"),
         ("stopped", "stopped"),
         (tp.BudgetSpent("spent"), "budget"),
+        (TimeSpent("spent"), "time"),
         (KeyboardInterrupt(), "interrupted"),
     ],
 )
@@ -48,6 +51,15 @@ def test_a_policy_acts_whatever_ends_it(end, status):
     assert not planning.begun
     assert planning.plan().certificate == tp.Certificate(2.0, 1.0, status)
     assert planning.begun
+
+
+def test_after_the_deadline_nobody_knows_what_more_search_would_change(monkeypatch):
+    clock, planning = set_clock(monkeypatch), Stub("limit")
+    planning.access.limit_time(1.0)
+    clock.jump(1.0)
+    assert planning.plan().certificate.status == "time"
+    assert not planning.access.deadline.passed
+    assert Stub("limit").plan().certificate.status == "limit"
 
 
 def test_a_refutation_has_the_policy():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.access.local import INTERNED, Batch
-from tensorplan.core import END, Access, Array, End, Outcome, Sample, Trail, Walk
+from tensorplan.core import END, Access, Array, Deadline, End, Outcome, Sample, Trail, Walk
 from tensorplan.core.errors import BadInput, NotReached
 from tensorplan.core.specs import whole
 from tensorplan.problems.realizability import Misfit
@@ -107,6 +107,15 @@ class DelayedAccess:
     def remaining(self) -> float:
         """Queries of M left in the budget; ``inf`` without one."""
         return self._access.remaining
+
+    @property
+    def deadline(self) -> Deadline:
+        """When planning has to end; queries after it raise TimeSpent."""
+        return self._access.deadline
+
+    def limit_time(self, seconds: float | None) -> None:
+        """Set the deadline, so many seconds from now, unless there is an earlier one; None sets none."""
+        self._access.limit_time(seconds)
 
     @property
     def drew(self) -> bool:

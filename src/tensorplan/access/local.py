@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorplan.access.batches import BatchAccess
-from tensorplan.access.meter import Meter
-from tensorplan.core import END, Array, Batched, Outcome, Problem, State, Trail, Vectorised, Walk
+from tensorplan.access.meter import Meter, TimedMeter
+from tensorplan.core import END, Array, Batched, Deadline, Outcome, Problem, State, Trail, Vectorised, Walk
 from tensorplan.core.errors import BadInput, NotReached, ProblemError, shown
 from tensorplan.problems.realizability import Misfit, misfit_of
 from tensorplan.problems.simulate import (
@@ -186,6 +186,16 @@ class LocalAccess:
     def remaining(self) -> float:
         """Queries left in the budget; ``inf`` without one."""
         return self._meter.remaining
+
+    @property
+    def deadline(self) -> Deadline:
+        """When planning has to end; queries after it raise TimeSpent."""
+        return self._meter.deadline
+
+    def limit_time(self, seconds: float | None) -> None:
+        """Set the deadline, so many seconds from now, unless there is an earlier one; None sets none."""
+        if seconds is not None:
+            self._meter = TimedMeter(self._meter, Deadline(min(seconds, self.deadline.remaining)))
 
     @property
     def clipped(self) -> bool:

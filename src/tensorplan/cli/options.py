@@ -44,6 +44,11 @@ seed = click.option("--seed", default=0, show_default=True, type=click.IntRange(
 budget = click.option("--budget", default=None, type=click.IntRange(min=0), help="Queries per episode.")
 
 
+time_limit = click.option(
+    "--time-limit", default=None, type=float, metavar="SECONDS", help="Planning of an episode ends after so long."
+)
+
+
 max_steps = click.option(
     "--max-steps",
     default=100_000,

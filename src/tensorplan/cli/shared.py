@@ -33,6 +33,15 @@ def configured(config: Any, delta: float | None, trace: bool, show: Callable[[st
     return dataclasses.replace(config, **changes) if changes else config
 
 
+def limited(config: Any, time_limit: float | None) -> Any:
+    """The planner with a time limit, if one is given."""
+    from tensorplan.planners.config import takes_time_limit, with_time_limit
+
+    if time_limit is not None and not takes_time_limit(config):
+        raise click.UsageError(f"{config!r} takes no time limit, only planners with a certificate do")
+    return with_time_limit(config, time_limit)
+
+
 def _watcher(config: Any, show: Callable[[str], None]) -> Callable[..., None]:
     """A callback of the planner that shows its bracket."""
     from tensorplan.planners.hindsight.planner import Hindsight

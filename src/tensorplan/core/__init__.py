@@ -5,7 +5,7 @@ a :class:`Problem` adds features and the bound B; a :class:`Planner` sees :class
 :class:`Access` at them; the loop records the outcome as an :class:`Episode`.
 """
 
-from tensorplan.core.access import Access, Node, Outcome, Sample, Trail, Walk
+from tensorplan.core.access import NEVER, Access, Deadline, Node, Outcome, Sample, Trail, Walk
 from tensorplan.core.mdp import (
     DECLARATIONS,
     END,
@@ -28,11 +28,13 @@ __all__ = [
     "DECLARATIONS",
     "END",
     "MDP",
+    "NEVER",
     "NORM_SLACK",
     "Access",
     "Array",
     "Batched",
     "Certificate",
+    "Deadline",
     "End",
     "Enumerable",
     "Episode",

@@ -1,14 +1,54 @@
-"""The interface between planners and problems: nodes, the access object that issues them, and query results."""
+"""The interface between planners and problems: nodes, the access object that issues them, query results, deadlines."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorplan.core.errors import TimeSpent
 from tensorplan.core.mdp import Array
+
+
+def now() -> float:
+    """The wall clock in seconds; all deadlines read it here, so that tests can replace it."""
+    return time.perf_counter()
+
+
+class Deadline:
+    """The moment at which planning has to end, so many seconds from now; by default never."""
+
+    __slots__ = ("end",)
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        self.end = math.inf if seconds == math.inf else now() + seconds
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, at least 0; ``inf`` without a limit."""
+        return math.inf if self.end == math.inf else max(0.0, self.end - now())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is over."""
+        return self.end != math.inf and now() >= self.end
+
+    def check(self) -> None:
+        """Raise TimeSpent once the time is over."""
+        if self.passed:
+            raise TimeSpent("the time limit has passed")
+
+    def lift(self) -> None:
+        """No limit any more: planning has ended, and acting may take as long as it takes."""
+        self.end = math.inf
+
+
+NEVER = Deadline()
+"""The deadline where there is no time limit."""
 
 
 class Node(Protocol):
@@ -102,6 +142,13 @@ class Access(Protocol):
     @property
     def remaining(self) -> float:
         """Queries left in the budget; ``inf`` without one."""
+
+    @property
+    def deadline(self) -> Deadline:
+        """When planning has to end; queries after it raise TimeSpent."""
+
+    def limit_time(self, seconds: float | None) -> None:
+        """Set the deadline, so many seconds from now, unless there is an earlier one; None sets none."""
 
     @property
     def drew(self) -> bool:

@@ -56,8 +56,8 @@ class NotRealizable(TensorplanError):
         self.places = tuple(places)
         """(stage, state) of states whose measurements contradict each other."""
         self.eta = eta
-        """The least misspecification consistent with the measurements, to a hundredth; None if Ctrl-C ended the
-        search for it.  It is a lower bound: other states may require more."""
+        """The least misspecification consistent with the measurements, to a hundredth; None if Ctrl-C or the time
+        limit ended the search for it.  It is a lower bound: other states may require more."""
         self.bound = bound
         """The least B consistent with the measurements, likewise; None also if no larger ball is."""
         self.policy = policy
@@ -69,6 +69,10 @@ class NotReached(TensorplanError, LookupError):
 
 class BudgetSpent(TensorplanError):
     """The query would exceed the budget; it was not made."""
+
+
+class TimeSpent(BudgetSpent):
+    """The time limit of planning has passed; the query was not made."""
 
 
 class ProgramError(TensorplanError, ValueError):

@@ -22,10 +22,11 @@ class Certificate:
     lower: float
     status: str
     """``"certified"``: the gap is as small as requested, and an attempt to refute the bracket failed.  Otherwise what
-    ended planning: ``"budget"`` (spent before the gap was closed or the attempt was complete), ``"interrupted"``,
-    ``"stopped"`` (by a callback), ``"limit"`` (more queries would not narrow the bracket: double precision or the
-    features allow no more), ``"eta"`` (the rest of the gap is explained by the misspecification eta), ``"doubtful"``
-    (the gap is closed, but see ``warnings``), ``"refuted"``, or ``"failed"`` (by an error)."""
+    ended planning: ``"budget"`` (spent before the gap was closed or the attempt was complete), ``"time"`` (the time
+    limit, likewise), ``"interrupted"``, ``"stopped"`` (by a callback), ``"limit"`` (more queries would not narrow the
+    bracket: double precision or the features allow no more), ``"eta"`` (the rest of the gap is explained by the
+    misspecification eta), ``"doubtful"`` (the gap is closed, but see ``warnings``), ``"refuted"``, or ``"failed"`` (by
+    an error)."""
     failure: float = 0.0
     """An upper bound on the probability that the bracket is wrong; in a session, that any of its brackets is."""
     lower_failure: float = 0.0

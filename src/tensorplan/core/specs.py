@@ -117,6 +117,17 @@ def number(name: str, value: Any, low: float, high: float = np.inf) -> float:
     raise BadInput(f"{name} must be a number {limits}, got {shown(value)}")
 
 
+def seconds(name: str, value: Any) -> float:
+    """The value as a finite number of seconds above 0, or BadInput naming it."""
+    try:
+        limit = number(name, value, 0.0)
+    except BadInput:
+        limit = 0.0
+    if limit > 0:
+        return limit
+    raise BadInput(f"{name} must be a positive number of seconds, got {shown(value)}")
+
+
 def truth(name: str, value: Any) -> bool:
     """The value as a bool, or BadInput naming it."""
     if isinstance(value, bool | int | np.bool_) and value in (0, 1):

@@ -13,12 +13,12 @@ from html import escape
 from typing import Any
 
 from tensorplan.access.batches import BatchAccess
-from tensorplan.access.meter import Meter
+from tensorplan.access.meter import Meter, TimedMeter
 from tensorplan.access.noise import Purpose
-from tensorplan.core import Problem, State
+from tensorplan.core import Deadline, Problem, State
 from tensorplan.core.errors import BadInput, BudgetSpent, shown
 from tensorplan.core.jsonable import plain
-from tensorplan.core.specs import number, one_of, whole
+from tensorplan.core.specs import number, one_of, seconds, whole
 from tensorplan.evaluation.agents import only_output
 from tensorplan.evaluation.players import players
 from tensorplan.features.network import is_network
@@ -37,6 +37,19 @@ from tensorplan.problems.catalog import as_problem
 
 BUDGET = 1_000_000
 """Queries of an audit where none are given."""
+
+FIRST_TRIAL, GROWTH = 100, 8
+"""Queries of the first pilot that shows how many fit into a time limit, and the factor from one to the next."""
+
+TRIALS = 0.02
+"""The share of the time limit after which no other one begins: short ones do not show how fast a simulator is."""
+
+AMPLE = 2.0
+"""The queries that are planned for, in units of those that pilots would make in the time left: tests are faster, and
+the deadline ends them in any case."""
+
+MOMENT = 1e-6
+"""Seconds that one takes at least, so that the speed is finite."""
 
 PATHWISE = "pathwise"
 """The value function that is asked for by this name: the θ with the smallest bound in hindsight."""
@@ -61,7 +74,7 @@ class Audit:
     confidence: float
     queries: int
     status: str
-    """What ended the audit: ``"width"`` (as narrow as asked for), ``"budget"`` or ``"interrupted"``."""
+    """What ended the audit: ``"width"`` (as narrow as asked for), ``"budget"``, ``"time"`` or ``"interrupted"``."""
     discount: float = 1.0
     return_range: tuple[float, float] = (-math.inf, math.inf)
     """The declared range of returns, which the bracket starts from."""
@@ -102,8 +115,10 @@ class Audit:
         """Why there is no upper bound but the largest possible return, and what would help; empty if there is one."""
         if self.scenarios:
             return ""
-        after = "Ctrl-C came" if self.status == "interrupted" else "the budget was spent"
-        more = "" if self.status == "interrupted" else ": give a larger one, a value function, or a cheaper policy"
+        ends = {"interrupted": "Ctrl-C came", "time": "the time was over"}
+        after = ends.get(self.status, "the budget was spent")
+        larger = "more of it" if self.status == "time" else "a larger one"
+        more = "" if self.status == "interrupted" else f": give {larger}, a value function, or a cheaper policy"
         if not self.episodes:
             return f"{after} before the first look, so this is the range of returns{more}"
         return (
@@ -140,6 +155,7 @@ def audit(
     seed: int = 0,
     *,
     width: float | None = None,
+    time_limit: float | None = None,
     workers: int = 1,
     engine: str = "local",
     progress: Callable[[PolicyBounds, int], None] | None = None,
@@ -151,12 +167,12 @@ def audit(
     with one output, θ for the features of the problem, or ``"pathwise"`` for the θ with the smallest bound; the better
     it is, the narrower the bracket.  Without one, values are fitted first.
     ``budget`` bounds the queries, those of the policy included; by default there are a million.  The audit ends early
-    if upper - lower is at most ``width``, or by Ctrl-C, with the bracket reached by then.  ``workers`` processes, or
-    those of a Ray cluster with ``engine="ray"``, give the same bracket sooner.  ``progress(bounds, queries)`` is called
-    with every look at the bracket.
+    if upper - lower is at most ``width``, after ``time_limit`` seconds, which makes it irreproducible, or by Ctrl-C,
+    with the bracket reached by then.  ``workers`` processes, or those of a Ray cluster with ``engine="ray"``, give the
+    same bracket sooner.  ``progress(bounds, queries)`` is called with every look at the bracket.
     """
     recipe = Recipe(problem, policy, value, whole("seed", seed, 0))
-    with Auditor(recipe, confidence, budget, whole("workers", workers, 1), engine) as auditor:
+    with Auditor(recipe, confidence, budget, time_limit, whole("workers", workers, 1), engine) as auditor:
         return auditor.run(width, progress)
 
 
@@ -191,7 +207,15 @@ class Recipe:
 class Auditor:
     """An audit under way."""
 
-    def __init__(self, recipe: Recipe, confidence: float, budget: int | None, workers: int, engine: str) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        confidence: float,
+        budget: int | None,
+        time_limit: float | None,
+        workers: int,
+        engine: str,
+    ) -> None:
         self.alpha = 1 - number("confidence", confidence, 0.5, 0.999999)
         self.budget = BUDGET if budget is None else whole("budget", budget, 1)
         value = recipe.value
@@ -199,7 +223,8 @@ class Auditor:
             raise BadInput(f"value must be {PATHWISE!r}, theta, or a function of state and stage, got {value!r}")
         self.recipe, self.workers = recipe, workers
         self.engine = one_of("engine", engine, ("local", "ray"))
-        self.subject = recipe(Meter(self.budget))
+        self.deadline = Deadline(math.inf if time_limit is None else seconds("time_limit", time_limit))
+        self.subject = recipe(TimedMeter(Meter(self.budget), self.deadline))
         self.problem, self.meter = self.subject.access.problem, self.subject.access.meter
         finite_returns(self.problem)
         self.problem.check_declarations()
@@ -217,7 +242,7 @@ class Auditor:
 
     def run(self, width: float | None, progress: Callable[[PolicyBounds, int], None] | None) -> Audit:
         """Fit, choose by a pilot, and test."""
-        status = "budget"
+        status, given = "budget", self.budget
         try:
             for bounds in self._grow():
                 if progress is not None:
@@ -229,19 +254,35 @@ class Auditor:
             pass
         except KeyboardInterrupt:
             status = "interrupted"
-        return self._result(status)
+        late = self.deadline.passed or self.budget < given
+        return self._result("time" if status == "budget" and late else status)
 
     def _grow(self) -> Iterator[PolicyBounds]:
+        if self.deadline.remaining < math.inf:
+            self._fit_into_time()
         recipe = replace(self.recipe, value=self._value())
         access = self.subject.access
         self.subject.values = Values(access, recipe.function(self.problem))
-        pilot = Pilot(self.subject, self.rules, self.alpha, int(self.meter.remaining))
+        pilot = Pilot(self.subject, self.rules, self.alpha, max(self.budget - self.meter.spent, 0))
         subject, plan, bets = pilot.choose()
         if self.workers > 1 or self.engine == "ray":
             recipe = replace(recipe, band=subject.values.limits)
             self.crew = Crew(recipe, self.meter, self.engine, self.workers if self.workers > 1 else None)
         self.bracket = BracketTest(subject, plan, bets, self.alpha, self.crew)
         yield from self.bracket.grow()
+
+    def _fit_into_time(self) -> None:
+        """Plan for no more queries than the time left allows, by the speed of pilots that are thrown away.
+
+        The meter is not limited to that: a planner that is audited would plan with fewer queries than it has.
+        """
+        began, trial, affordable = self.deadline.remaining, FIRST_TRIAL, 0
+        while affordable < self.meter.remaining and self.deadline.remaining > (1 - TRIALS) * began:
+            before, spent = self.deadline.remaining, self.meter.spent
+            Pilot(self.subject, self.rules, self.alpha, min(trial, int(self.meter.remaining))).choose()
+            speed = (self.meter.spent - spent) / max(before - self.deadline.remaining, MOMENT)
+            affordable, trial = int(AMPLE * speed * self.deadline.remaining), GROWTH * trial
+        self.budget = min(self.budget, self.meter.spent + affordable)
 
     def _value(self) -> Any:
         """The given value function, or one that is fitted with a share of the budget."""

@@ -11,11 +11,12 @@ from tensorplan.core import Planner, Problem
 from tensorplan.core.errors import BadInput, TensorplanError, shown
 from tensorplan.core.intervals import Interval
 from tensorplan.core.jsonable import plain
-from tensorplan.core.specs import whole
+from tensorplan.core.specs import seconds, whole
 from tensorplan.evaluation.estimates import student
 from tensorplan.evaluation.row import Row
 from tensorplan.evaluation.runner import run_unit
 from tensorplan.loop import MAX_STEPS
+from tensorplan.planners.config import with_time_limit
 from tensorplan.planners.registry import as_planner
 from tensorplan.problems.catalog import as_problem
 
@@ -72,18 +73,22 @@ def compare(
     seed: int = 0,
     *,
     budget: int | None = None,
+    time_limit: float | None = None,
     max_steps: int = MAX_STEPS,
     progress: Callable[[Sequence[Row], int, str], None] | None = None,
 ) -> Comparison:
     """The rows of each planner on the instances of the seeds ``seed``, .., ``seed + seeds - 1``.
 
     Problem and planners are objects or names, or some of both; a random family, given by name, has one instance per
-    seed.  Planners with the same repr are numbered.
+    seed.  Planners with the same repr are numbered.  ``budget`` bounds the queries of an episode.  ``time_limit``:
+    seconds of planning per episode, for planners that take it.
     ``progress(rows so far, number of runs, planner)`` is called before each run.  Ctrl-C or an error ends the
     comparison with the rows finished so far.
     """
-    configs = _configs(planners)
+    configs = {name: with_time_limit(config, time_limit) for name, config in _configs(planners).items()}
     name = problem if isinstance(problem, str) else as_problem(problem, seed).name
+    if time_limit is not None:
+        seconds("time_limit", time_limit)
     rows: list[Row] = []
     total = whole("seeds", seeds, 1) * len(configs)
     try:

@@ -85,6 +85,7 @@ class _PlannedEpisode:
         self.meter = access.meter
         key = access.noise.at(Purpose.POLICY, number).integers(2**31, size=4).tolist()
         self.driver = Driver(access.problem, planner, start, Streams.of(*key))
+        self.driver.limit_time(access.meter.deadline.remaining)
         self._begun = False
 
     def act(self, state: State, stage: int) -> int:

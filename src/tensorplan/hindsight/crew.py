@@ -84,7 +84,7 @@ class Crew:
         firsts = range(request.first, request.last, size)
         pieces = (request._replace(first=first, last=min(first + size, request.last)) for first in firsts)
         try:
-            for reply in self.pool.replies(pieces):
+            for reply in self.pool.replies(pieces, waiting=self.meter.check):
                 for result, queries in reply:
                     self._charge(queries)
                     yield result

@@ -9,6 +9,7 @@ counted, over all searches of a process, and machine code is loaded or compiled 
 from __future__ import annotations
 
 import gc
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -36,6 +37,9 @@ PER_PIVOT, PER_NODE, ROWS_PER_UNIT, ROWS_PER_SCAN = 10, 20, 16, 4
 """Units of a pivot in dimension 0 and of a node problem without pivots; rows that add one unit to a node, which looks
 at few of them, and rows that are looked at in one: measured."""
 
+LOADING = 1.0
+"""Seconds in which machine code is loaded, even if the machine is busy."""
+
 SECONDS = 20
 """What compiling takes, about, for who must wait for it."""
 
@@ -49,13 +53,13 @@ class Execution:
         """Units of work done in Python."""
         self._compilation: Compilation | None = None
 
-    def is_compiled(self, state: SearchState) -> bool:
-        """Whether the next steps run as machine code, which is made ready if that pays."""
+    def is_compiled(self, state: SearchState, left: float = math.inf) -> bool:
+        """Whether the next steps run as machine code, made ready if that pays and if the seconds left allow it."""
         if self.code is None:
             expected = self.done + _first_node(state)
-            if expected >= LOADING_PAYS and self.folder.is_filled():
+            if expected >= LOADING_PAYS and left >= LOADING and self.folder.is_filled():
                 self.code = self._load(state)
-            if self.code is None and expected >= COMPILING_PAYS:
+            if self.code is None and expected >= COMPILING_PAYS and left >= 2 * SECONDS:
                 self.compile(state)
         return self.code is not None
 

@@ -117,6 +117,11 @@ class Search:
         self._hot: set[int] = set()
 
     @property
+    def nodes(self) -> int:
+        """Nodes of the tree."""
+        return int(self._tree.counters[NODES])
+
+    @property
     def program(self) -> Program:
         """All that was given so far."""
         return self._scaled.program
@@ -137,17 +142,20 @@ class Search:
         time_limit: float | None = None,
         node_limit: int | None = None,
         certificate: bool = False,
+        strictly: bool = False,
     ) -> Solution:
         """The best θ and the least upper bound that can be had within the limits.
 
         The time limit is kept to within a few hundredths of a second, but for the certificate, which is written after,
         and for compiling, which is done once and announced on stderr; see :mod:`tensorplan.optimism.execution`.
+        ``strictly`` counts that too, and does not begin it where there may be no time for it.
         """
         began = time.perf_counter()
         _check_limits(gap, time_limit, node_limit)
         limited = time_limit is not None or node_limit is not None
         state = self._start()
-        pace = _Pace(self.program, self.candidates, math.inf if time_limit is None else began + time_limit)
+        deadline = math.inf if time_limit is None else began + time_limit
+        pace = _Pace(self.program, self.candidates, deadline, strictly)
         steps = FIRST_STEPS
         while True:
             outcome = pace.walk(state, self._tolerated(gap), steps)
@@ -256,13 +264,13 @@ class Search:
 class _Pace:
     """How long steps take, so that compiled calls are neither too short nor too long, and how long they may take."""
 
-    def __init__(self, program: Program, candidates: int, deadline: float) -> None:
+    def __init__(self, program: Program, candidates: int, deadline: float, strictly: bool) -> None:
         d, relaxations = program.dimension, 1 + candidates * program.alternatives
         # A relaxation takes about ten passes over the basis, the rows and one form of each disjunction.
         self.step = PER_NUMBER * relaxations * d * (4 * d + len(program.rows) + len(program.forms))
         """Seconds that a compiled step may take: a guess, then the longest of late."""
         self.doubt = DEGENERATE
-        self.deadline = deadline
+        self.deadline, self.strictly = deadline, strictly
 
     def is_late(self) -> bool:
         """Whether the deadline has passed."""
@@ -278,10 +286,12 @@ class _Pace:
                 return outcome
 
     def _compiled(self, state: SearchState) -> bool:
-        """Whether steps are compiled; if that takes time, the deadline is later by as much."""
+        """Whether steps are compiled; if that takes time, the deadline is later by as much, unless it is strict."""
         if self.is_late():
             return EXECUTION.code is not None
         began = time.perf_counter()
+        if self.strictly:
+            return EXECUTION.is_compiled(state, self.deadline - began)
         compiled = EXECUTION.is_compiled(state)
         self.deadline += time.perf_counter() - began
         return compiled

@@ -24,6 +24,9 @@ Server = Callable[[Any], Any]
 DEATHS = 3
 """Servers that may die over one request before it is an error."""
 
+GLANCE = 0.1
+"""Seconds after which a wait for replies is interrupted, to see whether it should end."""
+
 AHEAD = 2
 """Requests in flight or answered out of order, per server: enough to keep all of them busy."""
 
@@ -35,8 +38,8 @@ class ServerDied(Exception):
 class Pool:
     """Up to ``workers`` servers, each with one request at a time; subclasses start, call and end them.
 
-    ``_submit`` returns the handle of the pending reply, ``_ready`` waits for replies and returns their handles, and
-    ``_reply`` is the reply of such a handle, None if the server died.
+    ``_submit`` returns the handle of the pending reply, ``_ready`` waits for replies, for a moment, and returns their
+    handles, and ``_reply`` is the reply of such a handle, None if the server died.
     """
 
     def __init__(self, make: Callable[[], Server], workers: int) -> None:
@@ -59,7 +62,7 @@ class Pool:
             raise
 
     def receive(self) -> list[tuple[int, Any]]:
-        """Wait for replies, by the index of the request; None if the server died."""
+        """Wait for replies, for a moment, by the index of the request; None if the server died."""
         received: list[tuple[int, Any]] = []
         for handle in self._ready():
             at, server = self.busy.pop(handle)
@@ -71,10 +74,16 @@ class Pool:
             received.append((at, reply))
         return received
 
-    def replies(self, requests: Iterable[Any], sending: Callable[[Any], None] | None = None) -> Iterator[Any]:
+    def replies(
+        self,
+        requests: Iterable[Any],
+        sending: Callable[[Any], None] | None = None,
+        waiting: Callable[[], None] | None = None,
+    ) -> Iterator[Any]:
         """The replies in the order of the requests; an error that a server returns is raised.
 
-        ``sending`` is called with every request that is sent, repeated ones included.  A request that ends
+        ``sending`` is called with every request that is sent, repeated ones included, and ``waiting`` ten times a
+        second or more often, to end the wait by an error.  A request that ends
         :data:`DEATHS` servers raises ServerDied.  When the iterator is closed, busy servers end.
         """
         coming, sent, done = enumerate(requests), dict[int, Any](), dict[int, Any]()
@@ -94,6 +103,8 @@ class Pool:
                     self.send(at, sent[at])
                 if not sent:
                     return
+                if waiting is not None:
+                    waiting()
                 for at, reply in self.receive():
                     if reply is not None:
                         done[at] = reply
@@ -144,7 +155,7 @@ class LocalPool(Pool):
         return server.pipe
 
     def _ready(self) -> Any:
-        ready = set(connection.wait(list(self.busy)))
+        ready = set(connection.wait(list(self.busy), GLANCE))
         return [pipe for pipe in self.busy if pipe in ready]
 
     def _reply(self, handle: Any) -> Any:
@@ -194,7 +205,7 @@ class RayPool(Pool):
         return server.reply.remote(request)
 
     def _ready(self) -> Any:
-        return self.ray.wait(list(self.busy), num_returns=1)[0]
+        return self.ray.wait(list(self.busy), num_returns=1, timeout=GLANCE)[0]
 
     def _reply(self, handle: Any) -> Any:
         try:

@@ -4,7 +4,7 @@ However it ends there is a policy, and the status of its certificate says why pl
 
 * ``"certified"``: the bounds have met; ``"eta"``: up to a gap that a misspecification of η explains;
   ``"doubtful"``: they have met, but there is a reason not to rely on it.
-* ``"budget"``: the queries are spent.
+* ``"budget"``: the queries are spent; ``"time"``: the time limit has passed.
 * ``"interrupted"``: Ctrl-C.
 * ``"stopped"``: the callback returned true.
 * ``"limit"``: neither more queries nor more search would change the bracket.
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from tensorplan.core import Access, Certificate, Policy
-from tensorplan.core.errors import BudgetSpent, NotRealizable, TensorplanError
+from tensorplan.core.errors import BudgetSpent, NotRealizable, TensorplanError, TimeSpent
 from tensorplan.planners.evidence.claims import warn
 
 P = TypeVar("P", bound=Policy)
@@ -32,7 +32,16 @@ class Planning(ABC, Generic[P]):
     access: Access
 
     def plan(self) -> P:
-        """The policy with its certificate; raises NotRealizable, which carries the policy, if that is refuted."""
+        """The policy with its certificate; raises NotRealizable, which carries the policy, if that is refuted.
+
+        The deadline of the access object holds until here: acting is not limited by it.
+        """
+        try:
+            return self._plan()
+        finally:
+            self.access.deadline.lift()
+
+    def _plan(self) -> P:
         self._begin()
         status = self._finish(self._ended(self._search))
         certificate = self._certificate(status)
@@ -44,9 +53,15 @@ class Planning(ABC, Generic[P]):
         return policy
 
     def _ended(self, work: Callable[[], str]) -> str:
-        """The status with which ``work`` ends; an error gets the bracket attached."""
+        """The status with which ``work`` ends; an error gets the bracket attached.
+
+        After the deadline searches end at once, so that nothing can be said about what more of them would change.
+        """
         try:
-            return work()
+            status = work()
+            return "time" if status == "limit" and self.access.deadline.passed else status
+        except TimeSpent:
+            return "time"
         except BudgetSpent:
             return "budget"
         except KeyboardInterrupt:
@@ -54,6 +69,11 @@ class Planning(ABC, Generic[P]):
         except TensorplanError as error:
             error.certificate = self._bracket("failed")
             raise
+
+    def _attacked(self, status: str, attack: Callable[[], str]) -> str:
+        """The status after an attempt to refute the bracket; one that is refuted stays so when the time is over."""
+        after = self._ended(attack)
+        return status if status == "refuted" and after == "time" else after
 
     def _begin(self) -> None:
         """Look at the start state, and refuse a problem that does not fit; no queries yet."""

@@ -1,14 +1,14 @@
-"""The parameters that all planners with a certificate share: accuracy, mode and budget."""
+"""The parameters that all planners with a certificate share: accuracy, mode, budget and time limit."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from tensorplan.core import Access
+from tensorplan.core import Access, Planner
 from tensorplan.core.errors import BadInput, Refused
-from tensorplan.core.specs import number, one_of, whole
+from tensorplan.core.specs import number, one_of, options, seconds, whole
 
 MOST_QUERIES = 10**9
 """The most queries that an algorithm as printed may need if no budget is given."""
@@ -20,12 +20,13 @@ SHARE = 0.1
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PlannerConfig:
     """``delta``: the allowed loss; None takes a tenth of the range of returns.  ``budget``: queries per episode; once
-    they are spent, the best policy so far acts.
+    they are spent, the best policy so far acts.  ``time_limit``: the same in seconds of planning per episode.
     """
 
     delta: float | None = None
     mode: str = "auto"
     budget: int | None = None
+    time_limit: float | None = None
     modes: ClassVar[tuple[str, ...]]
 
     def __post_init__(self) -> None:
@@ -34,6 +35,10 @@ class PlannerConfig:
         one_of("mode", self.mode, self.modes)
         if self.budget is not None:
             whole("budget", self.budget, 0)
+        if self.time_limit is not None:
+            seconds("time_limit", self.time_limit)
+            if self.mode == "paper":
+                raise BadInput("time_limit is not for mode 'paper', which runs to the end: give a budget")
 
     def accuracy(self, access: Access) -> float:
         """δ, as given or a tenth of the range of returns; refused if every policy is that good."""
@@ -52,6 +57,19 @@ class PlannerConfig:
                 f"{low:g} and v*(s0) is at most {low + trivial:g}, so every policy is that good"
             )
         return self.delta
+
+
+def takes_time_limit(planner: Planner) -> bool:
+    """Whether a planner has the parameter ``time_limit``."""
+    return "time_limit" in options(planner)
+
+
+def with_time_limit(planner: Planner, time_limit: float | None) -> Planner:
+    """The planner with a time limit, if one is given and the planner takes it."""
+    if time_limit is None or not takes_time_limit(planner):
+        return planner
+    limited: Any = planner
+    return replace(limited, time_limit=time_limit)  # type: ignore[no-any-return]
 
 
 def refuse_unless_unit_rewards(access: Access, planner: str) -> None:

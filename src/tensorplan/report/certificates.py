@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MEANINGS = {
     "certified": "the gap is as small as requested, and an attempt to refute the bracket has failed",
     "budget": "the queries ran out",
+    "time": "the time limit was reached",
     "interrupted": "Ctrl-C ended the planning",
     "stopped": "a callback ended the planning",
     "limit": "more queries would not narrow the bracket",

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from clocks import set_clock
 
 import tensorplan as tp
 
@@ -178,3 +179,14 @@ def test_plan_with_hindsight_shows_its_bracket(monkeypatch):
     tp.run("american-put/6", planner)
     assert told
     assert all(line.startswith("upper ") and line.endswith(" queries") and ", lower " in line for line in told)
+
+
+def test_a_time_limit_ends_an_audit(cli, monkeypatch):
+    set_clock(monkeypatch, 1e-3)
+    code, out, _ = cli("audit", "american-put/6", "--planner", "random", "--time-limit", "4")
+    assert code == 0
+    assert "ended by time" in out
+    code, out, _ = cli("audit", "american-put/6", "--planner", "random", "--time-limit", "0.05", "--json")
+    data = json.loads(out)
+    assert (code, data["status"]) == (0, "time")
+    assert data["lower"] <= V_STAR <= data["upper"]

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from clocks import set_clock
 
 
 def test_compare_counts_queries_in_units_of_the_first_planner(cli):
@@ -31,3 +32,13 @@ def test_what_was_done_before_an_error_is_printed(cli):
     assert code == 2
     assert "oracle" in out
     assert len(err.splitlines()) == 1
+
+
+def test_a_time_limit_holds_for_the_planners_that_take_it(cli, monkeypatch):
+    set_clock(monkeypatch, 1e-3)
+    arguments = ("compare", "layered-stochastic/2x3", "--planners", "tensorplan:delta=0.001,uct,random", "--seeds", "1")
+    code, out, _ = cli(*arguments, "--time-limit", "0.5", "--json")
+    rows = {row["planner"]: row for row in json.loads(out)["rows"]}
+    assert code == 0
+    assert rows["tensorplan:delta=0.001"]["certificate"] == "time"
+    assert [row["stopped"] for row in rows.values()] == ["end"] * 3

@@ -3,6 +3,9 @@
 import json
 
 import pytest
+from clocks import set_clock
+
+from tensorplan.planners.tensorplan.sol import Sol
 
 
 def test_plan_shows_63_steps(cli):
@@ -112,3 +115,23 @@ def test_seeds_reproduce(cli):
         return [(e["actions"], e["rewards"]) for e in json.loads(out)["episodes"]]
 
     assert rows("3") == rows("3") != rows("4")
+
+
+def test_a_time_limit_ends_planning(cli, monkeypatch):
+    set_clock(monkeypatch, 1e-3)
+    code, out, _ = cli("plan", "layered-stochastic/2x3", "--planner", "tensorplan:delta=0.001", "--time-limit", "1")
+    assert code == 0
+    assert "time: v*(s0) is in [" in out
+    assert "; the time limit was reached" in out
+    code, out, _ = cli("plan", "layered/9x20:kind=q:horizon=20", "--planner", "ocp", "--time-limit", "0.1", "--json")
+    (episode,) = json.loads(out)["episodes"]
+    assert (code, episode["certificate"]["status"], episode["stopped"]) == (0, "time", "end")
+    assert episode["certificate"]["lower"] <= episode["optimal"] <= episode["certificate"]["upper"]
+
+
+def test_the_proof_of_a_large_search_is_not_written_after_the_deadline(cli, monkeypatch, tmp_path):
+    monkeypatch.setattr(Sol, "provable", False)
+    code, _, err = cli("plan", "layered/2x3", "--proof", str(tmp_path / "proof.json"), "--time-limit", "100")
+    assert code == 2
+    assert "no proof was written: there was no time to write it" in err
+    assert not list(tmp_path.iterdir())

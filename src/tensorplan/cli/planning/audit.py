@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.option("--planner", required=True, help="Planner whose policy is audited.")
 @click.option("--value", default=None, help="Guess of v*: theta.npy, module:function or ./file.py:function.")
 @click.option("--budget", default=None, type=click.IntRange(min=1), help="Queries in all.  [default: 1,000,000]")
+@click.option("--time-limit", default=None, type=float, metavar="SECONDS", help="End after so long.")
 @click.option("--width", default=None, type=click.FloatRange(min=0), help="End when upper - lower is at most this.")
 @click.option("--confidence", default=0.95, show_default=True, type=float, help="That the bracket holds.")
 @click.option("--out", default=None, callback=output_file, help="HTML page to write.", metavar="FILE")
@@ -29,6 +30,7 @@ def audit(
     planner: str,
     value: str | None,
     budget: int | None,
+    time_limit: float | None,
     width: float | None,
     confidence: float,
     out: str | None,
@@ -52,7 +54,9 @@ def audit(
         def tell(bounds: PolicyBounds, queries: int) -> None:
             show(queries, f"{planner}: lower {bounds.lower:.5g}, upper {bounds.upper:.5g}, gap {bounds.gap:.3g}")
 
-        result = audit_policy(task, config, guess, confidence, budget, seed, width=width, progress=tell)
+        result = audit_policy(
+            task, config, guess, confidence, budget, seed, width=width, time_limit=time_limit, progress=tell
+        )
     if as_json:
         print_json({**result.as_json(), "seed": seed})
     else:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorplan.cli.options import as_json, budget, max_steps, output_file, seed
-from tensorplan.cli.shared import configured, say_why
+from tensorplan.cli.options import as_json, budget, max_steps, output_file, seed, time_limit
+from tensorplan.cli.shared import configured, limited, say_why
 from tensorplan.cli.terminal import (
     DONE,
     USAGE,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--trace", default=None, callback=output_file, help="Write the trace as JSON.", metavar="FILE")
 @click.option("--proof", default=None, callback=output_file, help="Write the first episode's proof.", metavar="FILE")
 @budget
+@time_limit
 @max_steps
 @seed
 @as_json
@@ -47,6 +48,7 @@ def plan(
     trace: str | None,
     proof: str | None,
     budget: int | None,
+    time_limit: float | None,
     max_steps: int,
     seed: int,
     as_json: bool,
@@ -58,7 +60,7 @@ def plan(
     from tensorplan.planners.registry import make_planner
     from tensorplan.problems.catalog import instance
 
-    task, config = instance(problem, seed), make_planner(planner)
+    task, config = instance(problem, seed), limited(make_planner(planner), time_limit)
     if proof is not None and not _proves(config):
         raise click.UsageError(f"{config!r} gives no proofs: TensorPlan does, in the modes exact and certified")
     ended: TensorplanError | None = None
@@ -89,7 +91,7 @@ def plan(
         _show_run(task, played, optimal, verdict)
     if trace is not None:
         _write_traces(trace, played)
-    written = proof is None or _write_proof(proof, played)
+    written = proof is None or _write_proof(proof, played, time_limit is not None)
     if ended is not None:
         raise ended
     return interrupted() if played.interrupted else DONE if written else USAGE
@@ -167,8 +169,8 @@ def _write_traces(path: str, played: Run) -> None:
     write_output(path, json.dumps({**data, "episodes": traces(played.episodes)}, allow_nan=False))
 
 
-def _write_proof(path: str, played: Run) -> bool:
-    """Whether the first episode has a proof, which is written; otherwise print why not."""
+def _write_proof(path: str, played: Run, timed: bool) -> bool:
+    """Whether the first episode has a proof, which is written; otherwise print why not, which may be a time limit."""
     from tensorplan.core.files import save_output
 
     certificate = played.episodes[0].certificate
@@ -176,7 +178,8 @@ def _write_proof(path: str, played: Run) -> bool:
         save_output(path, certificate.proof.save)
         return True
     status = "no certificate" if certificate is None else f"status {certificate.status!r}"
-    complain(
-        f"no proof was written: the first episode has none, since its bounds do not come from rows ({status})", USAGE
-    )
+    why = f"the first episode has none, since its bounds do not come from rows ({status})"
+    if timed and certificate is not None and certificate.status != "refuted":
+        why = f"there was no time to write it ({status})"
+    complain(f"no proof was written: {why}", USAGE)
     return False

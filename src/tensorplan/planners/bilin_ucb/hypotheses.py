@@ -31,7 +31,7 @@ from tensorplan.core.errors import NotRealizable
 from tensorplan.optimism import Solution
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.place import Place
-from tensorplan.planners.tensorplan.refute import at_least, conflict, listed, measured, smallest_bound, smallest_eta
+from tensorplan.planners.tensorplan.refute import at_least, listed, look_into
 from tensorplan.planners.tensorplan.sol import Sol
 
 TIGHT = 1e-9
@@ -103,7 +103,7 @@ class Hypotheses:
         while True:
             found = self.sol.optimum(NODES)
             bounded(found.bound)
-            if found.theta is None or not self._cut(found.theta):
+            if found.theta is None or self.sol.deadline.passed or not self._cut(found.theta):
                 return found
 
     def _cut(self, theta: Array) -> bool:
@@ -137,10 +137,8 @@ class Hypotheses:
 
     def refutation(self, problem: str, certainty: str, policy: Policy) -> NotRealizable:
         """The error for an empty set, with the states at which no parameter that fits the rollouts satisfies (C)."""
-        needed = conflict(self.sol, measured(self.sol))
+        needed, smallest, larger = look_into(self.sol)
         states = [place for place in needed if not isinstance(place.state, Data)]
-        smallest = smallest_eta(self.sol)
-        larger = smallest_bound(self.sol, smallest)
         where = f"has max_a <phi_q, theta> = <phi_v, theta> at {listed(states, 2)} and " if states else ""
         return NotRealizable(
             f"problem {problem!r} is not v*/q*-realizable with B={self.sol.radius:g} ({certainty}): no parameter "

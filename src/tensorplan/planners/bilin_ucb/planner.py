@@ -52,7 +52,9 @@ class BiLinUCB(PlannerConfig):
 
     ``delta``: the allowed loss, E[return] >= v*(s0) - δ; None takes a tenth of the range of returns.  Deterministic
     problems are solved exactly, whatever δ.  ``budget``: queries per episode; once they are spent, the best policy so
-    far acts, without queries.  ``T``, ``m`` and ``R`` replace the constants of mode ``paper``.
+    far acts, without queries.  ``time_limit``: the same in seconds of planning per episode, but for reading the
+    features of all states; it makes runs irreproducible.  ``T``, ``m`` and ``R`` replace the constants of mode
+    ``paper``.
     """
 
     mode: str = "certified"
@@ -118,6 +120,7 @@ class BilinSession:
         if self.config.mode == "paper":
             given = {"T": self.config.T, "m": self.config.m, "R": self.config.R}
             return PaperBilinPlanning(self.config, given, access).plan()
+        access.limit_time(self.config.time_limit)
         if self._memory is None:
             self._memory = BilinMemory(access)
         return CertifiedBilinPlanning(self.config, access, self._memory, rng).plan()

@@ -70,7 +70,8 @@ class BilinPlanning(Planning[BilinPolicy]):
         return greedy(node, self.theta)
 
     def _charge(self, n: int) -> None:
-        """Raise BudgetSpent at the planner's own budget; the access object enforces the other one."""
+        """Raise at the planner's own budget and at the deadline; the access object enforces the other budget."""
+        self.access.deadline.check()
         if self.config.budget is not None and n > self.config.budget - self.access.spent:
             raise BudgetSpent(f"the planner's budget of {self.config.budget:,} queries is spent")
 
@@ -104,7 +105,7 @@ class CertifiedBilinPlanning(BilinPlanning):
         if not self.certain:
             self.zeta, self.goal = delta / (2 * (self.high - self.low)), delta / 2
         self.known = self.memory.settled.get(self.access.root.key)
-        self.hypotheses.sol.aim(self.access.root.phi_v)
+        self.hypotheses.sol.aim(self.access.root.phi_v, self.access.deadline)
 
     def _search(self) -> str:
         return self._close() if self.known is None else self._recall(*self.known)
@@ -112,7 +113,7 @@ class CertifiedBilinPlanning(BilinPlanning):
     def _finish(self, status: str) -> str:
         if self.known is not None or status not in ("certified", "refuted", "limit"):
             return status
-        return self._ended(lambda: self._challenged(status))
+        return self._attacked(status, lambda: self._challenged(status))
 
     def _certificate(self, status: str) -> Certificate:
         return self._bracket(status) if self.known is None else replace(self.known[1], status=status)

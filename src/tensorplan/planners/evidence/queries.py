@@ -1,4 +1,4 @@
-"""The queries of one planning run: held within the budget, and recorded as experience."""
+"""The queries of one planning run: held within the budget and the time limit, and recorded as experience."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ class Queries:
         return self.total - self.kept_back - self.spent
 
     def charge(self, n: int) -> None:
-        """Raise BudgetSpent unless n queries may be made; the access object counts the charged ones."""
+        """Raise BudgetSpent or TimeSpent unless n queries may be made; the access object counts the charged ones.
+
+        Those that a cache answers are not charged there, but they take time too.
+        """
+        self.access.deadline.check()
         if n > self.room:
             raise BudgetSpent("no queries are left for this")
         self.made += n

@@ -87,6 +87,7 @@ class CertainPlanning(Planning[Replay]):
             return "budget"
         self._per_simulation = 1 + self.depth * (1 + self._repetition())
         while self.bounds.width > self.delta:
+            self.access.deadline.check()  # queries that are answered from the cache take time too
             steps = self._simulate()
             for _ in range(steps):
                 if self.access.spent >= self.end:

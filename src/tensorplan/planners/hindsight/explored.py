@@ -113,6 +113,8 @@ class Explored:
         pairs = self._pairs(new)
         values = np.append(values, np.full(len(self._nodes) - len(values), new))
         for _ in range(SWEEPS):
+            if self.access.deadline.passed:
+                break
             self.work += SWEEP + pairs.rewards.size
             before, values = values, keep(values, pairs.ahead(values).max(axis=1))
             if np.abs(values - before).max() <= ACCURACY * width * (1 - self.discount):

@@ -30,7 +30,7 @@ from tensorplan.access.meter import Allowance, Meter
 from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import Certificate, Node, State
 from tensorplan.core.errors import BadInput, BudgetSpent, Refused
-from tensorplan.core.specs import number, whole
+from tensorplan.core.specs import number, seconds, whole
 from tensorplan.hindsight.blame import Blame
 from tensorplan.hindsight.bracket import BracketTest, PolicyBounds
 from tensorplan.hindsight.fitting.greedy import LOOKAHEAD, Greedy
@@ -49,6 +49,12 @@ from tensorplan.planners.sessions import OneProblem
 FIRST_ROUND, GROWTH = 100_000, 8
 """Queries of the first round, and the factor from round to round."""
 
+FIRST_TIMED_ROUND = 1_000
+"""Queries of the first round where there is a time limit: it shows how fast the simulator is."""
+
+MOMENT = 1e-6
+"""Seconds that a round takes at least, so that its speed is finite."""
+
 LAST_SHARE = 0.8
 """The share of the last round in the failure probability, where a budget tells which one is the last."""
 
@@ -64,13 +70,15 @@ class Hindsight:
     """A planner for any features; its certificate assumes nothing.
 
     ``delta``: the wanted width of the bracket; None takes a tenth of the range of returns.  ``confidence``: that the
-    bracket holds; where nothing is random it does for certain.  ``budget``: queries per episode.
+    bracket holds; where nothing is random it does for certain.  ``budget``: queries per episode.  ``time_limit``:
+    seconds of planning per episode, which make runs irreproducible.
     ``callback(bounds, queries)``: called with every look at the bracket; a true result stops planning.
     """
 
     delta: float | None = None
     confidence: float = 0.95
     budget: int | None = None
+    time_limit: float | None = None
     callback: Callable[[PolicyBounds, int], object] | None = field(default=None, compare=False, repr=False)
     about: ClassVar[str] = "fitted values and bounds in hindsight: a certificate that assumes nothing, for any features"
 
@@ -80,6 +88,8 @@ class Hindsight:
         number("confidence", self.confidence, 0.5, 0.999999)
         if self.budget is not None:
             whole("budget", self.budget, 0)
+        if self.time_limit is not None:
+            seconds("time_limit", self.time_limit)
 
     def begin(self, access: LocalAccess, rng: np.random.Generator) -> HindsightPolicy | Replay:
         """Start an episode; all of the planning is done here."""
@@ -90,6 +100,7 @@ class Hindsight:
                 f"hindsight needs a finite range of returns, and that of problem {access.problem_name!r} is "
                 f"[{low:g}, {high:g}]"
             )
+        access.limit_time(self.time_limit)
         if certain:
             return CertainPlanning(access, self.width(access), self.budget, self.callback, rng).plan()
         return HindsightPlanning(self, access, rng).plan()
@@ -191,18 +202,25 @@ class HindsightPlanning(Planning[HindsightPolicy]):
             before = self.bounds.width
             if status := self.round(budget, alpha):
                 return status
-            stalled = stalled + 1 if self.tested and self.bounds.width > STALLED * before else 0
+            self.access.deadline.check()
+            tested = self.tested and budget >= FIRST_ROUND
+            stalled = stalled + 1 if tested and self.bounds.width > STALLED * before else 0
             if stalled == 2:
                 return "limit"
-        return "budget"
+        timed = self.access.deadline.remaining < math.inf
+        return "time" if timed and self._budget() >= FIRST_TIMED_ROUND else "budget"
 
     def _rounds(self) -> Iterator[tuple[int, float]]:
         """The queries of each round and its failure probability.
 
         A budget ends with a round that takes what the others leave, and most of the failure probability; without
-        one, round k has 1/(k (k + 1)) of it.
+        one, or with a time limit, round k has 1/(k (k + 1)) of it.
         """
         alpha, left = 1 - self.config.confidence, self._budget()
+        if self.access.deadline.remaining < math.inf:
+            for k, budget in enumerate(self._within_time(), start=1):
+                yield budget, alpha / (k * (k + 1))
+            return
         if left == math.inf:
             for k in itertools.count(1):
                 yield FIRST_ROUND * GROWTH ** (k - 1), alpha / (k * (k + 1))
@@ -214,11 +232,27 @@ class HindsightPlanning(Planning[HindsightPolicy]):
             yield budget, (1 - LAST_SHARE) * alpha / len(budgets)
         yield int(left), LAST_SHARE * alpha if budgets else alpha
 
+    def _within_time(self) -> Iterator[int]:
+        """The queries of each round if there is a time limit.
+
+        The speed of a round says how many queries the time left allows; another round takes all of them, unless it
+        leaves enough for one that is larger.
+        """
+        deadline, budget = self.access.deadline, FIRST_TIMED_ROUND
+        while True:
+            before, spent = deadline.remaining, self.meter.spent
+            yield int(min(budget, self._budget()))
+            speed = (self.meter.spent - spent) / max(before - deadline.remaining, MOMENT)
+            affordable = min(speed * deadline.remaining, self._budget())
+            if affordable < FIRST_TIMED_ROUND:
+                return
+            budget = GROWTH * budget if affordable > (1 + GROWTH) * GROWTH * budget else int(affordable)
+
     def _budget(self) -> float:
         """The queries for planning: some are kept for acting."""
         left = self.meter.remaining
         if self.config.budget is not None:
-            left = min(left, self.config.budget)
+            left = min(left, self.config.budget - (self.meter.spent - self.began))
         acting = self.rules.times * self.access.actions * (LOOKAHEAD + 1)
         return left - min(acting, left / 4) if left < math.inf else left
 
@@ -288,6 +322,6 @@ class HindsightPlanning(Planning[HindsightPolicy]):
     def _policy(self, certificate: Certificate) -> HindsightPolicy:
         if self.config.budget is not None:
             left = max(self.config.budget - (self.meter.spent - self.began), 0)
-            self.batches.meter = Allowance(self.meter, int(min(left, self.meter.left)))
+            self.batches.meter = Allowance(self.meter, int(min(left, self.meter.remaining)))
         player = Greedy(self.best, self.batches, episode(Purpose.POLICY, 0))
         return HindsightPolicy(self.batches, player, certificate, self.rng)

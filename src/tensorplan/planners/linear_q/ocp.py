@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from tensorplan.core import Access, Array, Node
 from tensorplan.planners.evidence.challenge import PathStep
 from tensorplan.planners.evidence.replay import Replay
-from tensorplan.planners.linear_q.replay import ROUNDING, ReplayPlanning, ReplaySession, SolvedStart
+from tensorplan.planners.linear_q.replay import ROUNDING, ReplayConfig, ReplayPlanning, ReplaySession, SolvedStart
 
 DETERMINED = 1e-10
 """The width, relative to 1 + B, below which a range needs no linear program."""
@@ -65,9 +65,13 @@ OPTIONS: dict[str, bool | int | float | str] = {
 """Options of HiGHS."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OCP:
-    """Optimistic constraint propagation: at most (d + 1) H queries for deterministic transitions and rewards."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OCP(ReplayConfig):
+    """Optimistic constraint propagation: at most (d + 1) H queries for deterministic transitions and rewards.
+
+    ``time_limit``: seconds of planning per episode, after which the best path so far is replayed; it makes runs
+    irreproducible.
+    """
 
     about: ClassVar[str] = "OCP: linear q* where nothing is random, any number of actions; (d+1)H queries"
 
@@ -104,6 +108,7 @@ class Propagation(ReplayPlanning["Constraints"]):
         queue: list[Constraint] = []
         low = high = 0.0  # inf max and max sup of the next state
         for node, action, reward, _ in reversed(steps):
+            self.access.deadline.check()
             cut = Constraint(node.phi_q[action], reward + low - ROUNDING * scale, reward + high + ROUNDING * scale)
             low, high = polytope.inf(cut.phi), self._optimist(node)[1]
             if cut.low - ROUNDING * scale > low or cut.high + ROUNDING * scale < high:
@@ -115,6 +120,7 @@ class Propagation(ReplayPlanning["Constraints"]):
 
     def _optimist(self, node: Node) -> tuple[int, float]:
         if node not in self.views:
+            self.access.deadline.check()  # linear programs take longer than queries
             self.views[node] = self.memory.polytope.optimist(node.phi_q)
         return self.views[node]
 

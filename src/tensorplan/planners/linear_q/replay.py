@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from tensorplan.core import END, Access, Certificate, Node, Planner
+from tensorplan.core import END, Access, Certificate, Node
 from tensorplan.core.errors import Refused
-from tensorplan.core.specs import undiscounted
+from tensorplan.core.specs import seconds, undiscounted
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.evidence.challenge import (
     RECHECKED,
@@ -38,6 +38,21 @@ ROUNDING = 1e-12
 
 CLOSED = 1e-8
 """The gap at which the bounds have met, relative to :attr:`ReplayPlanning.scale`."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReplayConfig:
+    """The parameters of these planners; each of them documents its own."""
+
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.time_limit is not None:
+            seconds("time_limit", self.time_limit)
+
+    def __repr__(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
 def refuse_unless_deterministic(access: Access, planner: str) -> None:
@@ -159,7 +174,7 @@ class ReplayPlanning(Planning[Replay], Generic[M]):
     def _finish(self, status: str) -> str:
         if self.known is not None or status not in ("certified", "refuted", "limit"):
             return status
-        return self._ended(lambda: self._challenged(status))
+        return self._attacked(status, lambda: self._challenged(status))
 
     def _challenged(self, status: str) -> str:
         """The status after an attempt to refute the bracket, and after rechecking some steps of the path."""
@@ -207,7 +222,7 @@ class ReplaySession(Generic[M]):
 
     def __init__(
         self,
-        planner: Planner,
+        planner: ReplayConfig,
         remember: Callable[[Access], M],
         planning: Callable[[Access, M, np.random.Generator, SolvedStart | None], ReplayPlanning[M]],
     ) -> None:
@@ -223,6 +238,7 @@ class ReplaySession(Generic[M]):
         """Start an episode with the memory of earlier ones."""
         refuse_unless_deterministic(access, type(self.planner).__name__)
         self._problem.check(access)
+        access.limit_time(self.planner.time_limit)
         if self._memory is None:
             self._memory = self.remember(access)
         key = access.root.key

@@ -25,12 +25,16 @@ from tensorplan.core import Access, Node
 from tensorplan.planners.affine import AffineSet
 from tensorplan.planners.evidence.challenge import PathStep
 from tensorplan.planners.evidence.replay import Replay
-from tensorplan.planners.linear_q.replay import ReplayPlanning, ReplaySession
+from tensorplan.planners.linear_q.replay import ReplayConfig, ReplayPlanning, ReplaySession
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpanPlanner:
-    """One equation for θ* per rollout: at most (d + 1) H queries for deterministic transitions and rewards."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SpanPlanner(ReplayConfig):
+    """One equation for θ* per rollout: at most (d + 1) H queries for deterministic transitions and rewards.
+
+    ``time_limit``: seconds of planning per episode, after which the best path so far is replayed; it makes runs
+    irreproducible.
+    """
 
     about: ClassVar[str] = "equations for linear q* where nothing is random, any number of actions; (d+1)H queries"
 

@@ -160,12 +160,14 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         """The upper bound that holds whatever the features."""
         self.unfit = False
         """Whether the features do not realize v*, by the problem's table."""
+        self.unproved = False
+        """Whether a return refutes the features, and the search for a proof of that was cut short."""
 
     def _begin(self) -> None:
         self.known = self.memory.settled.get(key_of(self.access.root))
         self.table.begin()
         self.root = self.table.at(self.access.root)
-        self.sol.aim(self.root.phi)
+        self.sol.aim(self.root.phi, self.access.deadline)
         self.surveyor.add_range(self.root)
         self.watch = Watch("certified", self.access, self.sol, self.config.trace, self.config.callback)
 
@@ -219,7 +221,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
             self.limit = min(self.nodes, self.sol.nodes_in(SECONDS * self.nodes / NODES))
             found = self.sol.optimum_anew(self.limit, self.watch.searching)
             self.evaluator.searched += found.nodes / self.sol.nodes_in(1.0)
-            if found.theta is None or self.watch.stopped:
+            if found.theta is None or self.watch.stopped or self.access.deadline.passed:
                 break
             values = phis @ found.theta
             excess = np.maximum(values - ranges[:, 1], ranges[:, 0] - values)
@@ -282,14 +284,17 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         return ""
 
     def _judged(self, status: str) -> str:
-        if status in ("stopped", "interrupted"):
+        if status in ("stopped", "interrupted", "time"):
+            self.unproved = self.bounds.contradicted
             return "refuted" if self.bounds.contradicted else status
         self.queries.kept_back = self._kept_back(0.0)
-        if self._ended(lambda: self._challenge(status)) == "interrupted":
-            status = "interrupted"
+        ended = self._ended(lambda: self._challenge(status))
+        if ended == "interrupted" or (ended == "time" and status == "closed"):
+            status = ended
         if self.bounds.contradicted:
             self.sol.earned(self.root.place, self.root.phi, self.bounds.lower)
-            self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
+            found = self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
+            self.unproved = found.status != "infeasible"
             return "refuted"
         if status not in ("closed", "budget"):
             return status
@@ -355,7 +360,8 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         if self.known is not None:
             return replace(self.known.certificate, status=status)
         certificate = self._bracket(status)
-        if self.unfit or (self.bounds.contradicted and status != "refuted"):
+        unproved = self.unproved or not self.sol.provable
+        if self.unfit or unproved or (self.bounds.contradicted and status != "refuted"):
             return certificate
         earning, gamma = self.evaluator.earning, self.config.discount
         return replace(

@@ -103,11 +103,13 @@ class ExactPlanning(Planning[ExactPolicy]):
         self.challenged = self.curtailed = self.cut_short = False
         self.unfit = False
         """Whether the features do not realize v*, by the problem's table."""
+        self.unproved = False
+        """Whether a return refutes the features, and the search for a proof of that was cut short."""
 
     def _begin(self) -> None:
         self.memory.begin()
         self.root = self.facts.see(self.access.root)
-        self.sol.aim(self.root.phi)
+        self.sol.aim(self.root.phi, self.access.deadline)
         self.watch = Watch("exact", self.access, self.sol, self.config.trace, self.config.callback)
 
     # ------------------------------------------------------------------ Init
@@ -163,6 +165,8 @@ class ExactPlanning(Planning[ExactPolicy]):
                 self.upper = min(self.upper, float(found.bound + self.sol.eta))
             if self.watch.stopped:
                 return None
+            if found.status == "limit":
+                self.access.deadline.check()
             if self.cut_short and self.linear:
                 self._add_equation()
                 if self.by_equations:
@@ -375,7 +379,8 @@ class ExactPlanning(Planning[ExactPolicy]):
                 self.equations.contradict_path(self.root, self.best)
                 return self.equations.status
             self._record_return()
-            self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
+            found = self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
+            self.unproved = found.status != "infeasible"
             return "refuted"
         if status != "closed":
             return status
@@ -433,11 +438,13 @@ class ExactPlanning(Planning[ExactPolicy]):
     def _certificate(self, status: str) -> Certificate:
         """The bracket with its proof; without one if a return or a table contradicts Sol, rather than its own rows."""
         certificate = self._bracket(status)
-        if self.unfit or (self._refuted_by_return() and status != "refuted"):
+        if self.unfit or self.unproved or (self._refuted_by_return() and status != "refuted"):
             return certificate
         best = self.best if self.lower > self.low else Rollout()
         tree = (self.equations.refutation or self.tree) if self.by_equations else None
         if self.by_equations and tree is None:  # contradictions of the size of rounding
+            return certificate
+        if tree is None and not self.sol.provable:
             return certificate
         proof = exact_proof(self.access, self.sol, self.config.discount, self.root, best, certificate, tree)
         return replace(certificate, proof=proof)

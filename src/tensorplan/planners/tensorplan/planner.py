@@ -54,7 +54,8 @@ class TensorPlan(_MadeByMode, Config):
     ``delta``: the allowed loss; None takes a tenth of the range of returns.  Exact mode loses nothing and uses it for
     discounted problems only.  ``eta``: the misspecification of v* by the features, in sup norm; the loss may then grow
     by η (1 + (1 + γ) Σ_t γ^t), and the certificate shows how much it does.  ``budget``: queries per episode; once they
-    are spent, the best policy so far acts.  ``discount``: γ, if the features realize a discounted value and the problem
+    are spent, the best policy so far acts.  ``time_limit``: the same in seconds of planning per episode, which makes
+    runs irreproducible.  ``discount``: γ, if the features realize a discounted value and the problem
     does not declare it.  ``recheck``: in exact mode, the share of the steps of the final path that are queried again
     before it is called certified, since determinism is only declared; 1 queries all of them.  ``ask``: in exact mode,
     ``"lazy"`` queries one action at a time until one is consistent, ``"all"`` all of them.  ``anyway``: in certified
@@ -150,6 +151,7 @@ class TensorPlanSession:
             config = replace(config, discount=gamma)
         if isinstance(config, PaperOptions):
             return PaperPlanning(config, config.overrides, access).plan()
+        access.limit_time(config.time_limit)
         memory = self._memories.get(about)
         if mode == "exact":
             memory = memory if isinstance(memory, ExactMemory) else ExactMemory(config, access)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,9 @@ FLOOR = 0.9995
 LARGEST = 1e6
 """The largest radius tried, relative to B."""
 
+UNKNOWN = "which eta or B it would take was not looked for to the end"
+"""What is said of them if something ended the search."""
+
 RESOLUTION = 1e-9
 """The tolerance of the optimiser for a disjunction, relative to the radius."""
 
@@ -60,6 +63,31 @@ def refutation(
     ``eta`` is the allowed misspecification, without rounding; ``certainty`` is the confidence in words; ``places``
     contradict one another, if that is known; a true ``stop()`` ends the search for more, as Ctrl-C does.
     """
+    found = look_into(sol, places, stop)
+    places, smallest, larger = found.places, found.eta, found.bound
+    excused = f" up to eta={eta:g}" if eta else ""
+    return NotRealizable(
+        f"problem {problem!r} is not realizable{excused} with B={sol.radius:g} ({certainty}): no parameter agrees with "
+        f"what was measured at {listed(places)}; {at_least(smallest, larger)}",
+        [(place.stage, place.state) for place in places],
+        smallest,
+        larger,
+        policy,
+    )
+
+
+class Conflict(NamedTuple):
+    """Why the set is empty: the places that contradict one another, and the least η and B, None if not looked for."""
+
+    places: list[Place]
+    eta: float | None
+    bound: float | None
+
+
+def look_into(sol: Sol, places: list[Place] | None = None, stop: Callable[[], bool] = _never) -> Conflict:
+    """The conflict, among ``places`` if it is known to be; all of them if Ctrl-C, a true ``stop()`` or the deadline
+    ends the search for a smaller one: the refutation stands, and less is said about it.
+    """
     among, smallest, larger = places, None, None
     places = places or measured(sol)
     try:
@@ -68,17 +96,8 @@ def refutation(
             smallest = smallest_eta(sol, among, stop)
             larger = smallest_bound(sol, smallest - sol.eta, among, stop)
     except (KeyboardInterrupt, _Stopped):
-        pass  # the refutation stands; less is said about it
-    excused = f" up to eta={eta:g}" if eta else ""
-    needed = at_least(smallest, larger) or "which eta or B it would take was not looked for to the end"
-    return NotRealizable(
-        f"problem {problem!r} is not realizable{excused} with B={sol.radius:g} ({certainty}): no parameter agrees with "
-        f"what was measured at {listed(places)}; {needed}",
-        [(place.stage, place.state) for place in places],
-        smallest,
-        larger,
-        policy,
-    )
+        pass
+    return Conflict(places, smallest, larger)
 
 
 def listed(places: Sequence[Place], most: int = SHOWN) -> str:
@@ -90,7 +109,7 @@ def listed(places: Sequence[Place], most: int = SHOWN) -> str:
 def at_least(eta: float | None, bound: float | None) -> str:
     """The least η or B needed, up to a hundredth less than the one found to be enough."""
     ways = [f"{name}={x / CLOSE * FLOOR:.4g}" for name, x in (("eta", eta), ("B", bound)) if x is not None]
-    return f"at least {' or '.join(ways)} is needed" if ways else ""
+    return f"at least {' or '.join(ways)} is needed" if ways else UNKNOWN
 
 
 def measured(sol: Sol) -> list[Place]:
@@ -156,8 +175,11 @@ def _bisect(low: float, search: Callable[[float], Solution]) -> float:
 
 
 def _search(sol: Sol, stop: Callable[[], bool], **changes: Any) -> Solution:
-    """Whether the set with these changes is empty."""
+    """Whether the set with these changes is empty; _Stopped if there is no time to find out."""
     if stop():
         raise _Stopped
     program = sol.program(np.zeros(sol.dimension), **changes)
-    return Search(program).solve(node_limit=min(NODES, sol.nodes_in(ONE)))
+    found = sol.solve(Search(program), min(NODES, sol.nodes_in(ONE)))
+    if sol.deadline.passed:
+        raise _Stopped
+    return found

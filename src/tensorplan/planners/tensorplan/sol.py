@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import Array
+from tensorplan.core import NEVER, Array, Deadline
 from tensorplan.optimism import Program, Search, Solution
 from tensorplan.planners.evidence.place import Place
 
@@ -46,6 +46,10 @@ NEGLIGIBLE = 1e-3
 
 FLAT = 1e-9
 """The reach of <u, θ> over the ball, for a unit vector [., u], that is mere rounding."""
+
+PER_LEAF, MOMENT = 2e-6, 0.1
+"""Seconds that it takes to write one node of a proof, per dimension, and how long a proof may take after the deadline.
+"""
 
 WORK = 4e9
 """Multiplications in about a second of search: work is counted, not timed, so that runs are reproducible."""
@@ -109,6 +113,8 @@ class Sol:
         self._objective = np.zeros(dimension)
         self._search: Search | None = None
         self._given = (0, 0)
+        self.deadline = NEVER
+        """When searches end; their bounds are valid wherever they do."""
 
     def inequality(self, place: Place, delta: Array, rho: float, about: Any = None, action: int = -1) -> None:
         """T1 for one action, whose Δ_a is (d+1,)."""
@@ -137,9 +143,10 @@ class Sol:
         self.form_places.append(place)
         self.form_sources.append(Source("choice", about))
 
-    def aim(self, objective: Array) -> None:
-        """Maximise <objective, θ> from now on."""
+    def aim(self, objective: Array, deadline: Deadline | None = None) -> None:
+        """Maximise <objective, θ> from now on; until a deadline, if there is another one."""
         self._objective, self._search = objective, None
+        self.deadline = deadline or self.deadline
 
     def nodes_in(self, seconds: float) -> int:
         """Nodes of the branch and bound in about so many seconds, at least one."""
@@ -149,14 +156,14 @@ class Sol:
     def optimum(self, node_limit: int | None = None, report: Callable[[Solution], bool] | None = None) -> Solution:
         """The optimistic parameter and the upper bound; the status is ``"infeasible"`` if Sol is empty.
 
-        ``report`` is called about once a second; a true result ends the search, as does the node limit.  The bound is
-        valid wherever it stops, and another call resumes it.
+        ``report`` is called about once a second; a true result ends the search, as do the node limit and the deadline.
+        The bound is valid wherever it stops, and another call resumes it.
         """
         search, nodes, began = self._current(), 0, time.perf_counter()
         most = min(CHUNK, self.nodes_in(1.0))
         while True:
             chunk = most if node_limit is None else min(most, node_limit - nodes)
-            found = search.solve(node_limit=chunk)
+            found = self.solve(search, node_limit=chunk)
             nodes += found.nodes
             passed = time.perf_counter() - began
             so_far = Solution(found.status, found.theta, found.value, found.bound, nodes, passed)
@@ -185,6 +192,18 @@ class Sol:
         nodes, seconds = known.nodes + found.nodes, known.seconds + found.seconds
         return Solution(proved.status, best.theta, best.value, proved.bound, nodes, seconds)
 
+    def solve(self, search: Search, node_limit: int | None = None, certificate: bool = False) -> Solution:
+        """Search until the deadline."""
+        left = self.deadline.remaining
+        seconds = None if left == np.inf else left
+        return search.solve(time_limit=seconds, node_limit=node_limit, certificate=certificate, strictly=True)
+
+    @property
+    def provable(self) -> bool:
+        """Whether there is time to write the proof of the last search."""
+        seconds = PER_LEAF * self.dimension * self._current().nodes
+        return seconds <= max(self.deadline.remaining, MOMENT)
+
     def proof(self) -> Solution:
         """The bound of the last search with its certificate, the current tree."""
         return self._current().solve(time_limit=0.0, certificate=True)
@@ -201,11 +220,11 @@ class Sol:
 
     def point(self) -> Array | None:
         """Some point of the set; it may be found when the optimistic one, on the boundary, is not."""
-        return Search(self.program(np.zeros(self.dimension))).solve().theta
+        return self.solve(Search(self.program(np.zeros(self.dimension)))).theta
 
     def largest(self, vector: Array, node_limit: int) -> Solution:
         """A nearly tight upper bound on <vector, θ> over the set, with its proof."""
-        return Search(self.program(vector)).solve(node_limit=node_limit, certificate=True)
+        return self.solve(Search(self.program(vector)), node_limit=node_limit, certificate=True)
 
     def variance(self, covariance: Array, node_limit: int) -> Variance:
         """An upper bound on [1, θ]ᵀ C [1, θ] over the set, for a covariance C, (d+1, d+1).
@@ -219,6 +238,8 @@ class Sol:
         terms, reaches = weights * (np.abs(vectors[0]) + slopes) ** 2, []
         least = max(NEGLIGIBLE * terms.sum(), ROUNDING * (1 + self.radius) ** 2)
         for k in np.flatnonzero((terms > least) & (slopes > FLAT)).tolist():
+            if self.deadline.passed:
+                break
             ends = self.largest(vectors[1:, k], node_limit), self.largest(-vectors[1:, k], node_limit)
             reach = max(vectors[0, k] + ends[0].bound, ends[1].bound - vectors[0, k], 0.0)
             if weights[k] * reach**2 < terms[k]:

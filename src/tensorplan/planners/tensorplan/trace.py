@@ -118,6 +118,8 @@ class Watch:
 
     def waiting(self) -> bool:
         """Tell the callback, once a second, that work goes on after the last iteration; whether to stop it."""
+        if self.sol.deadline.passed:
+            return True
         now = time.perf_counter()
         if self.callback is None or now - self.heard < PULSE:
             return False
