@@ -17,7 +17,6 @@ import numpy as np
 from tensorplan.core.errors import CertificateError, raised, shown
 from tensorplan.optimism import BoundTree, Program, Solution, verify
 from tensorplan.optimism.program import KINDS, Array
-from tensorplan.proofs.cases import Cases, Setting
 from tensorplan.proofs.equations import DerivedEquations
 from tensorplan.proofs.proof import Proof
 
@@ -32,9 +31,6 @@ ROUNDED = 1e-9
 
 LOG_ROUNDED = 1e-6
 """The same for a sum of logarithms, one for each return."""
-
-MEASUREMENTS = 1 / 8
-"""The part of ζ for measurements."""
 
 CHEAP = 2_000
 """Samples up to which a radius is Hoeffding's, with all of its share of the failure probability."""
@@ -236,7 +232,7 @@ class _Checker:
         deltas = sums / n
         deltas[:, 1:] -= self.phis[state]
         i = _whole(measurement["number"], 1)
-        alpha = MEASUREMENTS * self.zeta / (i * (i + 1) * self.actions)
+        alpha = self.zeta / (2 * i * (i + 1) * self.actions)
         width = self._width(self.stage(state))
         radii = [self._radius(measurement, a, sums[a], n, width, alpha) for a in range(self.actions)]
         return state, deltas, np.array(radii)
@@ -291,7 +287,12 @@ class _Checker:
 
     def _largest(self, objective: Array, tree: Any, rows: int, forms: int) -> float:
         """A proven upper bound on <objective, θ> over what Sol was when it had so many rows and disjunctions."""
-        return _proved(self._assemble(objective, rows, forms), tree)
+        program = self._assemble(objective, rows, forms)
+        found = _tree(tree)
+        bounds = found.bound[~np.isnan(found.bound)]
+        largest = float(bounds.max())
+        status = "infeasible" if largest == -math.inf else "limit"
+        return verify(program, Solution(status, None, -math.inf, largest, 0, 0.0, found))
 
     # ------------------------------------------------------------------ the program
 
@@ -337,8 +338,6 @@ class _Checker:
             _, deltas, radii = self.measured(about[0])
             action = _whole(about[1], 0, self.actions - 1)
             return deltas[action, 1:], float(radii[action] - deltas[action, 0]) + self.excused
-        if kind == "cases" and self.mode == "certified":
-            return self._by_cases(_whole(about[0], 0, len(self.data["cases"]) - 1))
         if kind == "return":
             return -self.phis[0], -(self.lower - self.rho) + self.eta
         _demand(kind in ("low", "high"), lambda: f"row {number} has the unknown kind {shown(kind)}")
@@ -348,32 +347,6 @@ class _Checker:
         _demand(math.isfinite(end), lambda: f"row {number} uses an infinite end of a range")
         rounding = self.rho if self.mode == "exact" else 0.0
         return (self.phis[state] if kind == "high" else -self.phis[state]), end + rounding + self.eta
-
-    def _by_cases(self, number: int) -> Part:
-        """<φ(s), θ> <= b, which every case proves; with nothing feasible in any of them, less than the ball allows."""
-        if number not in self._proved:
-            setting = Setting(
-                self.phis,
-                self.actions,
-                self.bound,
-                self.eta,
-                self.excused,
-                self.zeta,
-                self.rho,
-                self.stage,
-                self.range,
-                self._width,
-                _proved,
-            )
-            cases = Cases(self.data["cases"][number], setting, self.lower)
-            self._proved[number] = self.phis[cases.state], max(cases.bound(), -1 - self.bound)
-        return self._proved[number]
-
-    @cached_property
-    def _proved(self) -> dict[int, Part]:
-        numbers = [_whole(cases["number"], 1) for cases in self.data["cases"]]
-        _demand(len(set(numbers)) == len(numbers), "two sums have the same share of the failure probability")
-        return {}
 
     def _equation(self, number: int, answer: int, claimed: float) -> Part:
         """Bellman's equation with a known best action, l_a(θ*) >= -slack, where earlier equations give the values."""
@@ -491,15 +464,6 @@ class _Checker:
 
 
 # ------------------------------------------------------------------------------------------- reading
-
-
-def _proved(program: Program, tree: Any) -> float:
-    """The largest value of a program's objective, by a tree that is verified; -inf if nothing is feasible."""
-    found = _tree(tree)
-    bounds = found.bound[~np.isnan(found.bound)]
-    largest = float(bounds.max())
-    status = "infeasible" if largest == -math.inf else "limit"
-    return verify(program, Solution(status, None, -math.inf, largest, 0, 0.0, found))
 
 
 def _tree(data: Any) -> BoundTree:

@@ -9,13 +9,8 @@
     answers        exact mode: [state, action, reward, next state or -1 for END]
     measurements   certified mode: number, state, n, the sums of [R, γ φ(S')] for each action, and its radius; where
                    that rests on a variance, the sums of squares and the proof of the variance
-    cases          certified mode: bounds on the value of a state by cases.  Each has the state, the number of its sum,
-                   the states whose ranges it uses (ranged), a return that was proved before (earned), the states under
-                   watch with their samples and bets (watched), the samples of the sum (terms), and the cases: optimal
-                   actions of states under watch (choices), the weights of terms and the bet on their sum, and for every
-                   pass the trees that bound <v, θ> and <-v, θ> for all directions v; the last tree bounds the value
     rows           ["bellman", answer] or ["bellman", measurement, action], ["low", state], ["high", state], ["return"],
-                   ["cases", bound by cases], or, in exact mode, ["equation", answer of the best action, slack]
+                   or, in exact mode, ["equation", answer of the best action, slack]
     forms          exact mode: a state all of whose actions were answered; certified mode: a measurement
     tree           the certificate of the optimiser for these rows and forms
     returns        what the lower bound rests on: a path of answers, or the returns of a policy, or nothing
@@ -36,7 +31,7 @@ from typing import Any
 from tensorplan.core.errors import CertificateError, raised
 from tensorplan.optimism.program import KINDS
 
-FORMAT = "tensorplan proof 2"
+FORMAT = "tensorplan proof 1"
 
 
 class Proof:

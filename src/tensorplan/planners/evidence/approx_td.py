@@ -19,53 +19,33 @@ WIDE = 128
 
 
 class Moments:
-    """Sums over samples of x = [R, γ φ(S')], and of x xᵀ, for every action of one state."""
+    """Sums over n samples of x = [R, γ φ(S')], and of x xᵀ, for every action of one state."""
 
-    __slots__ = ("counts", "squares", "sums")
+    __slots__ = ("n", "squares", "sums")
 
     def __init__(self, actions: int, dimension: int) -> None:
-        self.counts = np.zeros(actions, dtype=np.int64)
-        """The number of samples of each action, (A,)."""
+        self.n = 0
         self.sums = np.zeros((actions, dimension + 1))
         self.squares: list[Squares] = [Squares(dimension + 1) for _ in range(actions)]
         """Σ x xᵀ, by action."""
 
-    def copy(self) -> Moments:
-        """The same samples."""
-        made = Moments(len(self.sums), self.sums.shape[1] - 1)
-        made.add(self)
-        return made
-
-    @property
-    def n(self) -> int:
-        """The number of samples of the action that has the fewest."""
-        return int(self.counts.min())
-
     def add(self, other: Moments) -> None:
         """Add more samples of the same state."""
-        self.counts += other.counts
+        self.n += other.n
         self.sums += other.sums
         for own, more in zip(self.squares, other.squares, strict=True):
             own.add(more)
 
     def deltas(self, phi: Array) -> Array:
         """The estimates Δ_a of a state with features φ, (A, d+1): the TD of a under θ is <Δ_a, [1, θ]>."""
-        deltas = self.sums / self.counts[:, None]
+        deltas = self.sums / self.n
         deltas[:, 1:] -= phi
         return deltas
 
     def covariance(self, action: int) -> Array:
         """The sample covariance of x, (d+1, d+1), from n >= 2 samples."""
-        n = int(self.counts[action])
-        mean = self.sums[action] / n
-        return np.asarray((self.squares[action].matrix() - n * np.outer(mean, mean)) / (n - 1))
-
-    def second(self, action: int, origin: Array) -> Array:
-        """Σ (x - origin)(x - origin)ᵀ over the samples of an action, (d+1, d+1)."""
-        cross = np.outer(origin, self.sums[action])
-        return np.asarray(
-            self.squares[action].matrix() - cross - cross.T + self.counts[action] * np.outer(origin, origin)
-        )
+        mean = self.sums[action] / self.n
+        return np.asarray((self.squares[action].matrix() - self.n * np.outer(mean, mean)) / (self.n - 1))
 
 
 class Squares:
@@ -144,26 +124,7 @@ def sample_moments(
             _add(sample, discount, moments.sums[action], moments.squares[action])
             if record is not None:
                 record(node, action, sample)
-        moments.counts += min(CHUNK, n - start)
-    return moments
-
-
-def sample_action(
-    access: Access,
-    node: Node,
-    action: int,
-    n: int,
-    discount: float = 1.0,
-    record: Callable[[Node, int, Sample], None] | None = None,
-) -> Moments:
-    """The moments of n fresh samples of one action, each of which is passed to ``record``."""
-    moments = Moments(access.actions, access.dimension)
-    for start in range(0, n, CHUNK):
-        sample = access.sample(node, action, min(CHUNK, n - start))
-        _add(sample, discount, moments.sums[action], moments.squares[action])
-        if record is not None:
-            record(node, action, sample)
-        moments.counts[action] += len(sample)
+    moments.n = n
     return moments
 
 

@@ -6,7 +6,7 @@ import math
 
 from tensorplan.core import Access, Node, Outcome, Sample
 from tensorplan.core.errors import BudgetSpent
-from tensorplan.planners.evidence.approx_td import Moments, sample_action, sample_moments
+from tensorplan.planners.evidence.approx_td import Moments, sample_moments
 from tensorplan.planners.evidence.experience import Experience
 
 
@@ -60,8 +60,3 @@ class Queries:
         """The moments of n fresh samples of every action."""
         self.charge(n * self.access.actions)
         return sample_moments(self.access, node, n, self.discount, self.experience.add)
-
-    def moments_of(self, node: Node, action: int, n: int) -> Moments:
-        """The moments of n fresh samples of one action."""
-        self.charge(n)
-        return sample_action(self.access, node, action, n, self.discount, self.experience.add)

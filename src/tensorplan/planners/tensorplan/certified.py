@@ -45,7 +45,6 @@ from tensorplan.core.errors import BudgetSpent, NotRealizable, ProblemError
 from tensorplan.core.intervals import betting_upper_bound
 from tensorplan.optimism import Solution
 from tensorplan.planners.anytime import Planning
-from tensorplan.planners.closing.closing import Closing
 from tensorplan.planners.evidence.challenge import ATTACK, DOUBTED, PILOT, ROUNDS, doubts, find_rival, inconclusive
 from tensorplan.planners.evidence.claims import assumption, explained_gap, rounding_of, table_refutation, unfit_by_table
 from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePlayer, Visits, key_of
@@ -76,6 +75,9 @@ SECONDS = 2.0
 
 CUTS = 50
 """Rounds per optimistic step of adding the value ranges that θ violates."""
+
+BROKEN = 1e-6
+"""By how much, relative to 1 + B, θ must violate a value range for it to be added."""
 
 CLAIMED = ("certified", "eta", "doubtful", "budget")
 """The statuses of a bracket that has been attacked in vain; it is worth a second one that assumes nothing."""
@@ -135,7 +137,6 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
 
     root: Estimate
     watch: Watch
-    closing: Closing
 
     def __init__(self, config: Config, access: Access, memory: CertifiedMemory, rng: np.random.Generator) -> None:
         self.config, self.access, self.memory = config, access, memory
@@ -168,7 +169,6 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         self.root = self.table.at(self.access.root)
         self.sol.aim(self.root.phi, self.access.deadline)
         self.surveyor.add_range(self.root)
-        self.closing = Closing(self.surveyor, self.evaluator, self.ledger, self.bounds, self.root)
         self.watch = Watch("certified", self.access, self.sol, self.config.trace, self.config.callback)
 
     def _search(self) -> str:
@@ -180,17 +180,6 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         """Alternate optimistic steps, episodes and measurements until the bounds meet."""
         bounds, evaluator = self.bounds, self.evaluator
         while True:
-            if self.closing.able and not bounds.closed:
-                if self.closing.advance():
-                    self._tell_of_closing()
-                    if self.closing.impossible or bounds.contradicted:
-                        return "refuted"
-                    if bounds.closed:
-                        return "closed"
-                    if self.watch.stopped:
-                        return "stopped"
-                    continue
-                self.closing.rest()
             before = self._progress()
             found = self._optimum()
             if found.status == "infeasible":
@@ -219,26 +208,29 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
             if self._progress() == before:
                 return "limit"
 
-    def _tell_of_closing(self) -> None:
-        """Record a round of closing as an iteration."""
-        theta, upper = self.closing.theta[1:], self.bounds.reported_upper
-        found = Solution("limit", theta, float(self.root.phi @ theta), upper, 0, 0.0)
-        self.watch.tell(found, upper, self.bounds.lower, (), ())
-
     def _progress(self) -> tuple[int, int, int, int]:
         """Counters of which one grows in every useful iteration."""
         return self.queries.spent, len(self.sol.rows), self.nodes, self.surveyor.samples
 
     def _optimum(self) -> Solution:
         """The optimistic step; value ranges (T2) that its θ violates at known states are added, without queries."""
+        seen = [estimate for estimate in self.table.estimates.values() if not estimate.ranged]
+        phis = np.array([estimate.phi for estimate in seen]).reshape(-1, self.sol.dimension)
+        ranges = np.array([self.surveyor.range(estimate.place.stage) for estimate in seen]).reshape(-1, 2)
         for _ in range(CUTS):
             self.limit = min(self.nodes, self.sol.nodes_in(SECONDS * self.nodes / NODES))
             found = self.sol.optimum_anew(self.limit, self.watch.searching)
             self.evaluator.searched += found.nodes / self.sol.nodes_in(1.0)
             if found.theta is None or self.watch.stopped or self.access.deadline.passed:
                 break
-            if not self.surveyor.enforce_ranges(found.theta):
+            values = phis @ found.theta
+            excess = np.maximum(values - ranges[:, 1], ranges[:, 0] - values)
+            worst = np.argsort(-excess)[: 2 * self.sol.dimension]
+            broken = [seen[i] for i in worst if excess[i] > BROKEN * (1 + self.sol.radius) and not seen[i].ranged]
+            if not broken:
                 break
+            for estimate in broken:
+                self.surveyor.add_range(estimate)
         return found
 
     def _measure(self, found: Solution, theta: Array, visits: Visits) -> list[Estimate]:
@@ -386,8 +378,9 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         if self.unfit:
             return table_refutation(self.access, policy)
         certainty = f"at confidence {1 - self.ledger.zeta:g}"
-        name, eta, stop = self.access.problem_name, self.config.eta, self.watch.waiting
-        return refutation(self.sol, name, eta, certainty, policy, self.closing.places or None, stop)
+        return refutation(
+            self.sol, self.access.problem_name, self.config.eta, certainty, policy, stop=self.watch.waiting
+        )
 
     # ------------------------------------------------------------------ queries
 

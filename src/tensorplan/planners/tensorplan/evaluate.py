@@ -78,17 +78,13 @@ class Evaluator:
         visits = Visits() if self.earning is None else self.earning.visits
         return visits.error * math.sqrt(len(visits.returns)) if visits.returns else self.bounds.high - self.bounds.low
 
-    def freeze(self, theta: Array, samples: int, elsewhere: int | None = None) -> Candidate:
-        """The policy of θ with the current table, restricted to states with at least ``samples`` samples.
-
-        At others it draws ``elsewhere`` samples of every action, as many unless given.
-        """
+    def freeze(self, theta: Array, samples: int) -> Candidate:
+        """The policy of θ with the current table, restricted to states with at least ``samples`` samples."""
         known = {key: e for key, e in self.table.estimates.items() if e.moments.n >= samples}
         deltas = np.array([e.moments.deltas(e.phi) for e in known.values()])
         best = np.argmax(deltas @ theta, axis=1).tolist() if known else []
         choices = dict(zip(known, best, strict=True))
-        fresh = samples if elsewhere is None else elsewhere
-        return Candidate("theta", lambda node: choices.get(key_of(node)), theta, fresh)
+        return Candidate("theta", lambda node: choices.get(key_of(node)), theta, samples)
 
     def try_out(self, candidate: Candidate) -> Visits:
         """A pilot run of a policy."""
@@ -101,7 +97,7 @@ class Evaluator:
 
     def begin(self, candidate: Candidate) -> Evaluation:
         """An evaluation of a policy, with its share of the failure probability."""
-        return Evaluation(candidate, self.player, *self.ledger.take("policy"), self.bounds.low)
+        return Evaluation(candidate, self.player, *self.ledger.policy(), self.bounds.low)
 
     def grow(self, evaluation: Evaluation, most: float = math.inf) -> None:
         """More episodes of a policy, which becomes ``best`` if its lower bound is the largest."""
@@ -118,12 +114,12 @@ class Evaluator:
         while True:
             self.grow(evaluation)
             visits = evaluation.visits
-            if bounds.contradicted or (bounds.closed and not self.suspicious(visits)) or not self._worthwhile(visits):
+            if bounds.contradicted or (bounds.closed and not self._suspicious(visits)) or not self._worthwhile(visits):
                 break
         if self.leader is None or visits.mean >= self.leader.visits.mean:
             self.leader = evaluation
 
-    def suspicious(self, visits: Visits) -> bool:
+    def _suspicious(self, visits: Visits) -> bool:
         """Whether the mean return exceeds the upper bound by so much that more episodes would prove it."""
         slack = max(self.bounds.delta / 256, self.bounds.rounding)
         return visits.mean - 3 * visits.error > self.bounds.upper + slack

@@ -47,9 +47,6 @@ PATIENCE = 32
 CLOSE_SECOND = 8
 """States that score less than the best one by more than this factor wait for another round."""
 
-BROKEN = 1e-6
-"""By how much, relative to 1 + B, θ must violate a value range for it to be added."""
-
 VARIANCE_NODES = 100
 """Nodes of the branch and bound for each term of a variance."""
 
@@ -192,7 +189,7 @@ class Surveyor:
 
     def _price(self, estimate: Estimate, size: float) -> float:
         """Samples per action that would prove a violation at a state, by Hoeffding's bound."""
-        return self._enough(estimate, size / self.sharpness, self.ledger.next("measurement") / self.access.actions)
+        return self._enough(estimate, size / self.sharpness, self.ledger.next_measurement(self.access.actions))
 
     def _sharpen(self, estimate: Estimate) -> None:
         """Draw samples for the table; rows of Sol do not use them."""
@@ -216,20 +213,6 @@ class Surveyor:
             estimate.ranged = True
             self.sol.values(estimate.place, estimate.phi, *self.range(estimate.place.stage), estimate)
 
-    def enforce_ranges(self, theta: Array) -> list[Estimate]:
-        """T2 for the known states whose range of values θ violates most; those states."""
-        seen = [estimate for estimate in self.table.estimates.values() if not estimate.ranged]
-        if not seen:
-            return []
-        values = np.array([estimate.phi for estimate in seen]) @ theta
-        ranges = np.array([self.range(estimate.place.stage) for estimate in seen])
-        excess = np.maximum(values - ranges[:, 1], ranges[:, 0] - values)
-        worst = np.argsort(-excess)[: 2 * self.sol.dimension]
-        broken = [seen[i] for i in worst if excess[i] > BROKEN * (1 + self.sol.radius)]
-        for estimate in broken:
-            self.add_range(estimate)
-        return broken
-
     def sample(self, estimate: Estimate, n: int) -> Moments:
         """n fresh samples of every action at a state of this episode."""
         assert estimate.node is not None
@@ -239,8 +222,7 @@ class Surveyor:
         """Measure a state until T1-T3 exclude θ; False if the violation proves negligible."""
         sharpness = self.sharpness
         while True:
-            number, share = self.ledger.take("measurement")
-            alpha = share / self.access.actions
+            number, alpha = self.ledger.measurement(self.access.actions)
             n = self._plan_samples(estimate, theta, sharpness, alpha)
             if n is None:
                 return False

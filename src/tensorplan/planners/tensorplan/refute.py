@@ -91,10 +91,6 @@ def look_into(sol: Sol, places: list[Place] | None = None, stop: Callable[[], bo
     among, smallest, larger = places, None, None
     places = places or measured(sol)
     try:
-        if any(source.kind == "cases" for source in sol.row_sources):
-            among = measured(sol)
-            if _search(sol, stop, among=set(among)).status != "infeasible":  # how η and B enter cases is not known
-                return Conflict(places, None, None)
         if among is None or len(among) <= SEARCHED:
             places = conflict(sol, places, stop)
             smallest = smallest_eta(sol, among, stop)

@@ -60,7 +60,7 @@ class Source(NamedTuple):
 
     kind: str
     """``"bellman"`` (T1), ``"low"`` or ``"high"`` (T2), ``"choice"`` (T3), ``"equation"`` (T3 with a
-    known best action), ``"return"`` (a lower bound on v*(s0)), ``"cases"`` (an upper bound)."""
+    known best action), ``"return"`` (a lower bound on v*(s0))."""
     about: Any = None
     """The planner's record of the state."""
     action: int = -1
@@ -130,10 +130,6 @@ class Sol:
     def earned(self, place: Place, phi: Array, total: float) -> None:
         """v*(s0) >= total, the proved return of a policy."""
         self._row(place, -phi, -total, 1.0, Source("return", total))
-
-    def capped(self, place: Place, phi: Array, most: float, about: Any) -> None:
-        """<φ(s), θ> <= most, proved by cases; how a misspecification would change that is not known."""
-        self._row(place, phi, most, VACUOUS, Source("cases", about))
 
     def equation(self, place: Place, delta: Array, rho: float, slack: float, about: Any, action: int) -> None:
         """T3 where the best action is known up to a slack: l_a(θ; s) >= -ρ - slack for its Δ_a, (d+1,)."""
@@ -265,7 +261,7 @@ class Sol:
         rows = [
             i
             for i, (place, source) in enumerate(zip(self.row_places, self.row_sources, strict=True))
-            if among is None or (place in among and source.kind not in ("equation", "cases"))
+            if among is None or (place in among and source.kind != "equation")
         ]
         forms = [i for i, p in enumerate(self.form_places) if among is None or p in among]
         arrays = self._arrays(self.eta if eta is None else eta, rows, forms)

@@ -11,9 +11,6 @@ from tensorplan.access.delayed import DelayedAccess
 from tensorplan.core import Access, Array, Certificate
 from tensorplan.core.errors import shown
 from tensorplan.optimism import BoundTree
-from tensorplan.planners.closing.bets import Term
-from tensorplan.planners.closing.cases import CaseBound, CaseEvidence
-from tensorplan.planners.evidence.approx_td import Moments
 from tensorplan.planners.evidence.evaluation import Evaluation
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan.facts import Fact, Rollout
@@ -141,15 +138,11 @@ def certified_proof(
             return ["bellman", measurement(source.about), source.action]
         if source.kind == "return":
             return ["return"]
-        if source.kind == "cases":
-            return ["cases", evidence.setdefault(source.about, len(evidence))]
         return [source.kind, transcript.number(source.about.place, source.about.phi)]
 
-    evidence: dict[CaseEvidence, int] = {}
     rows = [row(source) for source in sol.row_sources]
     forms = [measurement(source.about) for source in sol.form_sources]
-    cases = [_cases(each, transcript) for each in evidence]
-    parts = {"measurements": listed, "rows": rows, "forms": forms, "cases": cases, "returns": _returns(evaluation)}
+    parts = {"measurements": listed, "rows": rows, "forms": forms, "returns": _returns(evaluation)}
     return transcript.proof("certified", certificate.failure, certificate, parts)
 
 
@@ -170,64 +163,6 @@ def _measurement(measured: Measurement, state: int) -> dict[str, Any]:
         "sums": moments.sums.tolist(),
         "radii": [radius.value for radius in measured.radii],
         "variances": [_variance(radius, moments.squares[a].matrix()) for a, radius in enumerate(measured.radii)],
-    }
-
-
-def _cases(evidence: CaseEvidence, transcript: Transcript) -> dict[str, Any]:
-    """A bound by cases: the samples that it rests on, and in every case the multipliers that prove it."""
-    rows = evidence.rows
-    assert rows is not None
-    watched = {state: number for number, state in enumerate(rows.watched)}
-    terms: dict[tuple[int, int], int] = {}
-    listed: list[dict[str, Any]] = []
-
-    def state(estimate: Estimate) -> int:
-        return transcript.number(estimate.place, estimate.phi)
-
-    def weight(number: int, part: Term) -> list[Any]:
-        key = id(part.tally), part.action
-        if key not in terms:
-            terms[key] = len(listed)
-            listed.append({"watched": number, "action": part.action, **_sums(part.tally, part.action)})
-        return [terms[key], part.weight]
-
-    def written_case(bound: CaseBound) -> dict[str, Any]:
-        case, of = bound.case, {other.estimate: number for other, number in watched.items()}
-        weights = [] if case.bet is None else [weight(of[part.about], part) for part in case.bet.terms]
-        return {
-            "choices": [[watched[at], action] for at, action in case.choices.items()],
-            "weights": weights,
-            "bet": None if case.bet is None else case.bet.planned,
-            "directions": bound.directions.tolist(),
-            "passes": [[[plain_tree(end.certificate) for end in side] for side in ends] for ends in bound.passes],
-            "tree": plain_tree(bound.found.certificate),
-        }
-
-    cases = [written_case(bound) for bound in evidence.bounds()]
-    return {
-        "state": state(evidence.root),
-        "number": evidence.number,
-        "ranged": [state(estimate) for estimate, _, _ in rows.ranged],
-        "earned": None if rows.earned is None else rows.earned[1],
-        "watched": [
-            {
-                "number": each.number,
-                "state": state(each.estimate),
-                "bets": [[bet.planned for bet in bets] for bets in (each.above, each.below)],
-                "samples": [_sums(each.tally, action) for action in range(len(each.above))],
-            }
-            for each in rows.watched
-        ],
-        "terms": listed,
-        "cases": cases,
-    }
-
-
-def _sums(tally: Moments, action: int) -> dict[str, Any]:
-    return {
-        "n": int(tally.counts[action]),
-        "sums": tally.sums[action].tolist(),
-        "squares": tally.squares[action].matrix().tolist(),
     }
 
 
