@@ -280,7 +280,10 @@ def test_no_time_at_all(name):
         assert (part.refuted, part.queries, part.out_of_time) == (False, 0, True)
 
 
-@pytest.mark.parametrize(("options", "word"), [({"states": 0}, "states"), ({"seconds": -1}, "seconds")])
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [({"states": 0}, "states"), ({"seconds": -1}, "seconds"), ({"progress": True}, "progress")],
+)
 def test_bad_limits(options, word):
     with pytest.raises(tp.BadInput, match=f"{word} must be"):
         diagnose("hanoi/3", **options)

@@ -190,6 +190,8 @@ def diagnose(
     """
     sample, budget, seed = whole("sample", sample, 1), whole("budget", budget, 0), whole("seed", seed, 0)
     states, seconds = whole("states", states, 1), seconds if seconds == math.inf else number("seconds", seconds, 0.0)
+    if progress is not None and not callable(progress):
+        raise BadInput(f"progress must be a function of a text, got {progress!r}")
     problem = as_problem(problem, seed)
     maps = {"v": problem.phi_v, "q": problem.phi_q}
     if kind is not None and maps[one_of("kind", kind, maps)] is None:
