@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from tensorplan.core import Access, Planner
@@ -57,6 +57,13 @@ class PlannerConfig:
                 f"{low:g} and v*(s0) is at most {low + trivial:g}, so every policy is that good"
             )
         return self.delta
+
+
+def brief(config: Any) -> str:
+    """The repr of a dataclass with those of its fields that were given another value than the default."""
+    values = [(f, getattr(config, f.name)) for f in fields(config) if f.repr]
+    given = ", ".join(f"{f.name}={value!r}" for f, value in values if value != f.default)
+    return f"{type(config).__name__}({given})"
 
 
 def takes_time_limit(planner: Planner) -> bool:

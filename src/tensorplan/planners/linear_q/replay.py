@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from tensorplan.core import END, Access, Certificate, Node
 from tensorplan.core.errors import Refused
 from tensorplan.core.specs import seconds, undiscounted
 from tensorplan.planners.anytime import Planning
+from tensorplan.planners.config import brief
 from tensorplan.planners.evidence.challenge import (
     RECHECKED,
     PathStep,
@@ -51,8 +52,7 @@ class ReplayConfig:
             seconds("time_limit", self.time_limit)
 
     def __repr__(self) -> str:
-        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+        return brief(self)
 
 
 def refuse_unless_deterministic(access: Access, planner: str) -> None:

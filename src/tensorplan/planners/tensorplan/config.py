@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tensorplan.core import Access
 from tensorplan.core.errors import BadInput
 from tensorplan.core.specs import number, one_of, truth
-from tensorplan.planners.config import PlannerConfig
+from tensorplan.planners.config import PlannerConfig, brief
 
 if TYPE_CHECKING:  # it loads the optimiser
     from tensorplan.planners.tensorplan.trace import Callback
@@ -24,7 +24,7 @@ class Config(PlannerConfig):
     recheck: float = 0.1
     anyway: float = 0.2
     trace: bool = False
-    callback: Callback | None = field(default=None, compare=False)
+    callback: Callback | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,9 +39,7 @@ class Config(PlannerConfig):
             raise BadInput(f"callback must be callable, got {self.callback!r}")
 
     def __repr__(self) -> str:
-        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        given.pop("callback", None)
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+        return brief(self)
 
     def gamma(self, access: Access) -> float:
         """The discount of the problem, or the one given here if it has none."""

@@ -47,7 +47,7 @@ NEGLIGIBLE = 1e-3
 FLAT = 1e-9
 """The reach of <u, θ> over the ball, for a unit vector [., u], that is mere rounding."""
 
-PER_LEAF, MOMENT = 2e-6, 0.1
+PER_LEAF, GRACE = 2e-6, 0.1
 """Seconds that it takes to write one node of a proof, per dimension, and how long a proof may take after the deadline.
 """
 
@@ -202,7 +202,7 @@ class Sol:
     def provable(self) -> bool:
         """Whether there is time to write the proof of the last search."""
         seconds = PER_LEAF * self.dimension * self._current().nodes
-        return seconds <= max(self.deadline.remaining, MOMENT)
+        return seconds <= max(self.deadline.remaining, GRACE)
 
     def proof(self) -> Solution:
         """The bound of the last search with its certificate, the current tree."""
