@@ -200,7 +200,8 @@ class _Monitor:
         if self.steps == PACED and now - self.warm > pace * (PACED - 1):
             raise self._refusal(f"are not listed, since a step takes {(now - self.warm) / (PACED - 1):.2g} s")
         if self.steps >= most or now - self.began > seconds:
-            limits = [f"{most:,.0f} steps"] * math.isfinite(most) + [f"{seconds:.3g} s"] * math.isfinite(seconds)
+            limits = [f"{most:,.0f} steps"] if math.isfinite(most) else []
+            limits += [f"{round(seconds, 1):g} s"] if math.isfinite(seconds) else []
             raise self._refusal(f"could not be listed within {' and '.join(limits)}")
         if now - self.reported > self.pause:
             self.reported = now
