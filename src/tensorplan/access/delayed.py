@@ -76,6 +76,9 @@ class DelayedNode:
 class DelayedAccess:
     """Access to M̄ for one episode of M (see :class:`tensorplan.core.Access`)."""
 
+    joint = True
+    """The action before is executed: one batch of queries serves all actions."""
+
     def __init__(self, access: Access) -> None:
         refuse_unless_delayable(
             access.problem_name, access.has_phi_q, access.deterministic_transitions, access.discount
@@ -161,8 +164,8 @@ class DelayedAccess:
         """Like ``query``, with the samples as arrays."""
         return self._samples(node, [action], n)[0]
 
-    def sample_all(self, node: Any, n: int) -> list[Batch]:
-        """n samples of every action, from one batch of n queries of M: they share the rewards."""
+    def sample_all(self, node: Any, n: int, *, shared: bool = True) -> list[Batch]:
+        """n samples of every action, from one batch of n queries of M: they always share the rewards."""
         return self._samples(node, range(self.actions), n)
 
     def follow(self, node: Any, actions: Iterable[int]) -> Trail:

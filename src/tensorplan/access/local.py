@@ -129,6 +129,8 @@ class Batch(Sequence[Outcome]):
 class LocalAccess:
     """Local access to a problem for one episode (see :class:`tensorplan.core.Access`)."""
 
+    joint = False
+    """A batch of queries is for one action."""
     drew: bool
     """Whether queries declared deterministic drew random numbers, which is a reason to recheck them."""
 
@@ -347,9 +349,20 @@ class LocalAccess:
             self._record(state, stage, action, reward, following)
         return Outcome(reward, self._issue_next(following, stage))
 
-    def sample_all(self, node: Any, n: int) -> list[Batch]:
-        """n samples of every action, charged as A n queries."""
-        return [self.sample(node, action, n) for action in range(self.actions)]
+    def sample_all(self, node: Any, n: int, *, shared: bool = False) -> list[Batch]:
+        """n samples of every action, charged as A n queries; with the same random numbers for all if ``shared``."""
+        actions = range(self.actions)
+        if not shared or self._use_cache:
+            return [self.sample(node, action, n) for action in actions]
+        own, seed = self._rng, int(self._rng.integers(1 << 63))
+        try:
+            samples = []
+            for action in actions:
+                self._rng = np.random.default_rng(seed)
+                samples.append(self.sample(node, action, n))
+        finally:
+            self._rng = own
+        return samples
 
     # ------------------------------------------------------------------ one query
 

@@ -128,6 +128,8 @@ class Access(Protocol):
     has_phi_q: bool
     declared_returns: tuple[float, float] | None
     """The range of returns declared by the MDP, or None."""
+    joint: bool
+    """Whether one batch of queries serves all actions of a state."""
     identity: object
     """Equal for all access objects of one problem, and different between problems."""
 
@@ -176,8 +178,11 @@ class Access(Protocol):
     def recheck(self, node: Node, action: int) -> Outcome:
         """One query that bypasses the cache, charged; a result that contradicts an earlier one is an error."""
 
-    def sample_all(self, node: Node, n: int) -> Sequence[Sample]:
-        """n samples of every action, in the order of the actions; they may share rewards if one batch serves all."""
+    def sample_all(self, node: Node, n: int, *, shared: bool = False) -> Sequence[Sample]:
+        """n samples of every action, in the order of the actions; they may share rewards if one batch serves all.
+
+        ``shared``: all actions are given the same random numbers, so that their differences vary less.
+        """
 
     def follow(self, node: Node, actions: Iterable[int]) -> Trail:
         """Query along a path of given actions, until END or the last of them."""

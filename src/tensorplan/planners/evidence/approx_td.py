@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,33 +20,53 @@ WIDE = 128
 
 
 class Moments:
-    """Sums over n samples of x = [R, γ φ(S')], and of x xᵀ, for every action of one state."""
+    """Sums over samples of x = [R, γ φ(S')], and of x xᵀ, for every action of one state."""
 
-    __slots__ = ("n", "squares", "sums")
+    __slots__ = ("counts", "squares", "sums")
 
     def __init__(self, actions: int, dimension: int) -> None:
-        self.n = 0
+        self.counts = np.zeros(actions, dtype=np.int64)
+        """The number of samples of each action, (A,)."""
         self.sums = np.zeros((actions, dimension + 1))
         self.squares: list[Squares] = [Squares(dimension + 1) for _ in range(actions)]
         """Σ x xᵀ, by action."""
 
+    @property
+    def n(self) -> int:
+        """The number of samples of the action that has the fewest."""
+        return int(self.counts.min())
+
     def add(self, other: Moments) -> None:
         """Add more samples of the same state."""
-        self.n += other.n
+        self.counts += other.counts
         self.sums += other.sums
         for own, more in zip(self.squares, other.squares, strict=True):
             own.add(more)
 
     def deltas(self, phi: Array) -> Array:
         """The estimates Δ_a of a state with features φ, (A, d+1): the TD of a under θ is <Δ_a, [1, θ]>."""
-        deltas = self.sums / self.n
+        deltas = self.sums / self.counts[:, None]
         deltas[:, 1:] -= phi
         return deltas
 
     def covariance(self, action: int) -> Array:
         """The sample covariance of x, (d+1, d+1), from n >= 2 samples."""
-        mean = self.sums[action] / self.n
-        return np.asarray((self.squares[action].matrix() - self.n * np.outer(mean, mean)) / (self.n - 1))
+        n = int(self.counts[action])
+        mean = self.sums[action] / n
+        return np.asarray((self.squares[action].matrix() - n * np.outer(mean, mean)) / (n - 1))
+
+    def variance(self, action: int, vector: Array) -> float:
+        """The sample variance of <x, vector>, from n >= 2 samples."""
+        n = int(self.counts[action])
+        mean = float(self.sums[action] @ vector) / n
+        return max(self.squares[action].form(vector) - n * mean**2, 0.0) / (n - 1)
+
+    def second(self, action: int, origin: Array) -> Array:
+        """Σ (x - origin)(x - origin)ᵀ over the samples of an action, (d+1, d+1)."""
+        cross = np.outer(origin, self.sums[action])
+        return np.asarray(
+            self.squares[action].matrix() - cross - cross.T + self.counts[action] * np.outer(origin, origin)
+        )
 
 
 class Squares:
@@ -86,6 +107,13 @@ class Squares:
         self._rest += other._rest
         self._condense()
 
+    def form(self, vector: Array) -> float:
+        """Σ <x, vector>²."""
+        total = self._rest * float(vector[0]) ** 2
+        if self._dense is not None:
+            total += float(vector @ self._dense @ vector)
+        return total + math.fsum(float(np.sum((rows @ vector) ** 2)) for rows in self._rows)
+
     def matrix(self) -> Array:
         """Σ x xᵀ."""
         made = np.zeros((self._size, self._size)) if self._dense is None else self._dense.copy()
@@ -111,21 +139,41 @@ class Squares:
 
 def approx_td(access: Access, node: Node, n: int, discount: float = 1.0) -> Array:
     """Δ_a for every action, (A, d+1), from n samples each."""
-    return sample_moments(access, node, n, discount).deltas(node.phi_v)
+    return sample_moments(access, node, [n] * access.actions, discount).deltas(node.phi_v)
 
 
 def sample_moments(
-    access: Access, node: Node, n: int, discount: float = 1.0, record: Callable[[Node, int, Sample], None] | None = None
+    access: Access,
+    node: Node,
+    counts: Sequence[int],
+    discount: float = 1.0,
+    record: Callable[[Node, int, Sample], None] | None = None,
+    *,
+    shared: bool = False,
 ) -> Moments:
-    """The moments of n fresh samples of every action, each of which is passed to ``record``."""
+    """The moments of so many fresh samples of each action; each batch of them is passed to ``record``.
+
+    If all counts are the same, and the random numbers ``shared``, differences between actions vary less.
+    """
     moments = Moments(access.actions, access.dimension)
-    for start in range(0, n, CHUNK):
-        for action, sample in enumerate(access.sample_all(node, min(CHUNK, n - start))):
-            _add(sample, discount, moments.sums[action], moments.squares[action])
-            if record is not None:
-                record(node, action, sample)
-    moments.n = n
+    for action, sample in _samples(access, node, counts, shared):
+        _add(sample, discount, moments.sums[action], moments.squares[action])
+        moments.counts[action] += len(sample)
+        if record is not None:
+            record(node, action, sample)
     return moments
+
+
+def _samples(access: Access, node: Node, counts: Sequence[int], shared: bool) -> Iterator[tuple[int, Sample]]:
+    """Batches of samples, with their actions."""
+    least, most = min(counts), max(counts)
+    if access.joint:  # a batch for one action serves the others too
+        least = most
+    for start in range(0, least, CHUNK):
+        yield from enumerate(access.sample_all(node, min(CHUNK, least - start), shared=shared))
+    for action, n in enumerate(counts):
+        for start in range(least, n, CHUNK):
+            yield action, access.sample(node, action, min(CHUNK, n - start))
 
 
 def _add(sample: Sample, discount: float, sums: Array, squares: Squares) -> None:

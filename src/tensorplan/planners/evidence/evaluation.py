@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tensorplan.core import END, Array, Node
-from tensorplan.core.intervals import betting_lower_bound
+from tensorplan.core.intervals import BETS, betting_lower_bound
 from tensorplan.planners.evidence.approx_td import Moments
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.evidence.queries import Queries
@@ -41,7 +41,8 @@ class Candidate:
     """A fixed policy.
 
     If ``known`` gives no action, ``samples`` fresh samples of each select the one with the largest temporal
-    difference under ``theta``; without a θ the action is random.
+    difference under ``theta``; without a θ the action is random.  What was selected once is kept: this is a policy that
+    was drawn at random before its episodes, and of which only the part that they meet is ever looked at.
     """
 
     name: str
@@ -49,6 +50,8 @@ class Candidate:
     theta: Array | None = None
     """[1, θ]"""
     samples: int = 0
+    chosen: dict[Any, int] = field(default_factory=dict)
+    """The actions selected so far; not of states that cannot be hashed."""
 
 
 RANDOM = Candidate("random", lambda node: None)
@@ -102,10 +105,16 @@ class EpisodePlayer:
             return action
         if candidate.theta is None:
             return int(self.rng.integers(self.access.actions))
-        moments = self.queries.moments(node, candidate.samples)
-        if visits is not None:
-            visits.fresh.append((key_of(node), moments))
-        return int(np.argmax(moments.deltas(node.phi_v) @ candidate.theta))
+        key = key_of(node)
+        action = candidate.chosen.get(key)
+        if action is None:
+            moments = self.queries.moments(node, [candidate.samples] * self.access.actions)
+            if visits is not None:
+                visits.fresh.append((key, moments))
+            action = int(np.argmax(moments.deltas(node.phi_v) @ candidate.theta))
+            if node.key is not None:
+                candidate.chosen[key] = action
+        return action
 
     def play(self, candidate: Candidate, n: int, visits: Visits, remember: bool = True) -> None:
         """n more episodes; with deterministic transitions and known actions, all take the same steps."""
@@ -148,9 +157,17 @@ class EpisodePlayer:
 class Evaluation:
     """Returns of one candidate, drawn for its lower bound alone."""
 
-    def __init__(self, candidate: Candidate, player: EpisodePlayer, number: int, share: float, least: float) -> None:
+    def __init__(
+        self,
+        candidate: Candidate,
+        player: EpisodePlayer,
+        number: int,
+        share: float,
+        least: float,
+        bets: Array = BETS,
+    ) -> None:
         self.candidate, self.player = candidate, player
-        self.number, self.share, self.least = number, share, least
+        self.number, self.share, self.least, self.bets = number, share, least, bets
         self.visits = Visits()
         self.lower = least
         """A lower bound on the value of the candidate, with probability 1 - share for all sizes at once."""
@@ -166,6 +183,6 @@ class Evaluation:
         try:
             self.player.play(self.candidate, more, self.visits, remember=len(self.visits.returns) < FEW)
         finally:  # any prefix of the returns gives a valid bound
-            lower = betting_lower_bound(self.visits.returns, self.least, self.share)
+            lower = betting_lower_bound(self.visits.returns, self.least, self.share, self.bets)
             if lower > self.lower:
                 self.lower, self.shown = lower, len(self.visits.returns)

@@ -1,12 +1,21 @@
-"""The failure probability ζ of a session, and its division among measurements and policies.
+"""The failure probability ζ of a session, and its division among all that samples may get wrong.
 
-Half of ζ is for the rows of Sol: the i-th measurement of a state may be wrong with probability ζ/(2i(i+1)), shared
-equally by its actions.  The other half is for lower bounds on values: that of the σ-th evaluated policy may be wrong
-with probability ζ/(2σ(σ+1)), over all looks at its returns.  Both sums are at most ζ/2, however long the session, so
-all of its brackets hold together with probability 1 - ζ.
+    what may fail                                each                 together
+    the rows of the i-th measured state          ζ/(8 i(i+1))         ζ/8
+    the i-th sum over several states             3ζ/(8 i(i+1))        3ζ/8
+    the lower bound of the i-th policy           ζ/(2 i(i+1))         ζ/2
+
+Σ 1/(i(i+1)) = 1, so that all brackets of a session hold together with probability 1 - ζ, however long it goes on.  Half
+of ζ is for upper bounds, half for lower bounds.  Each of these events is about all sample sizes at once: looking at the
+samples so far, as often as one likes, takes no further share.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+
+SHARES = {"rows": 1 / 8, "sum": 3 / 8, "policy": 1 / 2}
+"""The part of ζ for each kind of event."""
 
 
 class Ledger:
@@ -14,21 +23,18 @@ class Ledger:
 
     def __init__(self, zeta: float) -> None:
         self.zeta = zeta
-        self.measurements = 0
-        self.policies = 0
+        self.taken: Counter[str] = Counter()
+        """How many events of each kind have a share."""
 
-    def next_measurement(self, actions: int) -> float:
-        """The share of each action of the next measurement, without taking it."""
-        number = self.measurements + 1
-        return self.zeta / (2 * number * (number + 1) * actions)
+    def share(self, kind: str, number: int) -> float:
+        """The probability with which the event of that kind and number may fail."""
+        return self.zeta * SHARES[kind] / (number * (number + 1))
 
-    def measurement(self, actions: int) -> tuple[int, float]:
-        """The number of a new measurement, and the share of each of its actions."""
-        share = self.next_measurement(actions)
-        self.measurements += 1
-        return self.measurements, share
+    def take(self, kind: str) -> tuple[int, float]:
+        """The number of a new event, and its share."""
+        self.taken[kind] += 1
+        return self.taken[kind], self.share(kind, self.taken[kind])
 
-    def policy(self) -> tuple[int, float]:
-        """The number of a new policy to be evaluated, and its share."""
-        self.policies += 1
-        return self.policies, self.zeta / (2 * self.policies * (self.policies + 1))
+    def next(self, kind: str) -> float:
+        """The share of the next event of that kind, without taking it."""
+        return self.share(kind, self.taken[kind] + 1)

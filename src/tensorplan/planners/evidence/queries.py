@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tensorplan.core import Access, Node, Outcome, Sample
 from tensorplan.core.errors import BudgetSpent
@@ -56,7 +57,7 @@ class Queries:
         self.experience.add(node, action, sample)
         return sample
 
-    def moments(self, node: Node, n: int) -> Moments:
-        """The moments of n fresh samples of every action."""
-        self.charge(n * self.access.actions)
-        return sample_moments(self.access, node, n, self.discount, self.experience.add)
+    def moments(self, node: Node, counts: Sequence[int]) -> Moments:
+        """The moments of so many fresh samples of each action; actions share their noise where counts are the same."""
+        self.charge(max(counts) if self.access.joint else sum(counts))
+        return sample_moments(self.access, node, counts, self.discount, self.experience.add, shared=True)

@@ -31,7 +31,7 @@ from tensorplan.planners.sessions import OneProblem
 from tensorplan.planners.tensorplan.config import Config
 
 if TYPE_CHECKING:  # the modes load the optimiser, and are imported when one of them is begun
-    from tensorplan.planners.tensorplan.certified import CertifiedMemory
+    from tensorplan.planners.certified.planning import CertifiedMemory
     from tensorplan.planners.tensorplan.facts import ExactMemory
 
 M = TypeVar("M")
@@ -141,7 +141,7 @@ class TensorPlanSession:
     def _begin(self, access: Access, rng: np.random.Generator, about: Hashable) -> Policy:
         """Plan with the memory for ``about``; None for a memory that is not kept."""
         from tensorplan.planners.printed.printed import PaperPlanning
-        from tensorplan.planners.tensorplan.certified import CertifiedMemory, CertifiedPlanning, failure_probability
+        from tensorplan.planners.certified.planning import CertifiedMemory, CertifiedPlanning, failure_probability
         from tensorplan.planners.tensorplan.exact import ExactPlanning
         from tensorplan.planners.tensorplan.facts import ExactMemory
 

@@ -28,9 +28,6 @@ from tensorplan.planners.evidence.place import Place
 ROUNDING = 1e-12
 """How much T1-T3 are widened, relative to 1 + B, since features and rewards are floats."""
 
-MARGIN = 1e-6
-"""How much a variance is rounded up, relatively, so that the checker's order of summation confirms it too."""
-
 VACUOUS = 1e12
 """The slack of an equation in units of η: a misspecification may change which action is best, and then it says nothing.
 """
@@ -40,12 +37,6 @@ CHUNK = 20_000
 
 KEPT = 300
 """Nodes after which a tree that was kept from an earlier search has to compete with a new one."""
-
-NEGLIGIBLE = 1e-3
-"""The share of a variance up to which a part of it is not worth a search."""
-
-FLAT = 1e-9
-"""The reach of <u, θ> over the ball, for a unit vector [., u], that is mere rounding."""
 
 PER_LEAF, GRACE = 2e-6, 0.1
 """Seconds that it takes to write one node of a proof, per dimension, and how long a proof may take after the deadline.
@@ -66,28 +57,6 @@ class Source(NamedTuple):
     action: int = -1
     slack: float = 0.0
     """Of an equation."""
-
-
-class Reach(NamedTuple):
-    """Proved bounds on <u_k, θ> and <-u_k, θ> over Sol."""
-
-    k: int
-    up: Solution
-    down: Solution
-
-
-class Variance(NamedTuple):
-    """An upper bound on a variance at θ*, and its derivation."""
-
-    bound: float
-    weights: Array
-    """The eigenvalues λ_k of the covariance, (d+1,)."""
-    vectors: Array
-    """The eigenvectors u_k, as columns."""
-    reaches: list[Reach]
-    """For some k; the others are bounded over the ball."""
-    size: tuple[int, int]
-    """The numbers of rows and disjunctions in Sol."""
 
 
 class Sol:
@@ -115,6 +84,14 @@ class Sol:
         self._given = (0, 0)
         self.deadline = NEVER
         """When searches end; their bounds are valid wherever they do."""
+
+    def renew(self) -> None:
+        """Forget all rows and disjunctions, to write them anew."""
+        for part in (self.rows, self.rhs, self.row_slack, self.row_places, self.row_sources):
+            part.clear()  # type: ignore[attr-defined]
+        for part in (self.forms, self.tol, self.form_places, self.form_sources):
+            part.clear()  # type: ignore[attr-defined]
+        self._search = None
 
     def inequality(self, place: Place, delta: Array, rho: float, about: Any = None, action: int = -1) -> None:
         """T1 for one action, whose Δ_a is (d+1,)."""
@@ -222,32 +199,9 @@ class Sol:
         """Some point of the set; it may be found when the optimistic one, on the boundary, is not."""
         return self.solve(Search(self.program(np.zeros(self.dimension)))).theta
 
-    def largest(self, vector: Array, node_limit: int) -> Solution:
-        """A nearly tight upper bound on <vector, θ> over the set, with its proof."""
-        return self.solve(Search(self.program(vector)), node_limit=node_limit, certificate=True)
-
-    def variance(self, covariance: Array, node_limit: int) -> Variance:
-        """An upper bound on [1, θ]ᵀ C [1, θ] over the set, for a covariance C, (d+1, d+1).
-
-        With the eigenvectors u_k of C it is Σ_k λ_k max_θ <u_k, [1, θ]>²; small terms, and those that do not depend on
-        θ, are bounded over the ball.
-        """
-        weights, vectors = np.linalg.eigh(covariance)
-        weights = np.maximum(weights, 0.0)
-        slopes = self.radius * np.linalg.norm(vectors[1:], axis=0)
-        terms, reaches = weights * (np.abs(vectors[0]) + slopes) ** 2, []
-        least = max(NEGLIGIBLE * terms.sum(), ROUNDING * (1 + self.radius) ** 2)
-        for k in np.flatnonzero((terms > least) & (slopes > FLAT)).tolist():
-            if self.deadline.passed:
-                break
-            ends = self.largest(vectors[1:, k], node_limit), self.largest(-vectors[1:, k], node_limit)
-            reach = max(vectors[0, k] + ends[0].bound, ends[1].bound - vectors[0, k], 0.0)
-            if weights[k] * reach**2 < terms[k]:
-                terms[k] = weights[k] * reach**2
-                reaches.append(Reach(k, *ends))
-        rest = float(np.linalg.norm(covariance - (vectors * weights) @ vectors.T))  # rounding, and clipped eigenvalues
-        bound = (1 + MARGIN) * float(terms.sum()) + 2 * rest * (1 + self.radius) ** 2
-        return Variance(bound, weights, vectors, reaches, (len(self.rows), len(self.forms)))
+    def most(self, vector: Array, node_limit: int, certificate: bool = False) -> Solution:
+        """A nearly tight upper bound on <vector, θ> over the set, with its proof if that is wanted."""
+        return self.solve(Search(self.program(vector)), node_limit=node_limit, certificate=certificate)
 
     def program(
         self,
@@ -266,6 +220,11 @@ class Sol:
         forms = [i for i, p in enumerate(self.form_places) if among is None or p in among]
         arrays = self._arrays(self.eta if eta is None else eta, rows, forms)
         return Program(objective, self.radius if radius is None else radius, *arrays, self.product)
+
+    @property
+    def linear(self) -> tuple[list[Array], list[float]]:
+        """All rows and their right-hand sides, η included, as new lists."""
+        return list(self.rows), [self.bound(i) for i in range(len(self.rows))]
 
     def bound(self, row: int) -> float:
         """The right-hand side of a row, η included."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from tensorplan.access.delayed import DelayedAccess
 from tensorplan.core import Access, Array, Certificate
 from tensorplan.core.errors import shown
 from tensorplan.optimism import BoundTree
-from tensorplan.planners.evidence.evaluation import Evaluation
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan.facts import Fact, Rollout
-from tensorplan.planners.tensorplan.measuring import Estimate, Measurement, Radius
-from tensorplan.planners.tensorplan.sol import Sol, Source, Variance
+from tensorplan.planners.tensorplan.sol import Sol, Source
 from tensorplan.proofs.proof import Proof, plain_tree, written
 
 
@@ -117,66 +112,3 @@ def exact_proof(
     returns = {"kind": "path", "answers": path, "loop": best.loop} if path else {"kind": "none"}
     parts = {"answers": listed, "rows": rows, "forms": forms, "returns": returns}
     return transcript.proof("exact", 0.0, certificate, parts, tree)
-
-
-def certified_proof(
-    access: Access, sol: Sol, discount: float, root: Estimate, evaluation: Evaluation | None, certificate: Certificate
-) -> Proof:
-    """The proof of the certified mode: every measurement that a row uses, and the returns of the policy."""
-    transcript = Transcript(access, sol, discount, root.place, root.phi)
-    numbers: dict[int, int] = {}
-    listed: list[dict[str, Any]] = []
-
-    def measurement(measured: Measurement) -> int:
-        if measured.number not in numbers:
-            numbers[measured.number] = len(listed)
-            listed.append(_measurement(measured, transcript.number(measured.place, measured.phi)))
-        return numbers[measured.number]
-
-    def row(source: Source) -> list[Any]:
-        if source.kind == "bellman":
-            return ["bellman", measurement(source.about), source.action]
-        if source.kind == "return":
-            return ["return"]
-        return [source.kind, transcript.number(source.about.place, source.about.phi)]
-
-    rows = [row(source) for source in sol.row_sources]
-    forms = [measurement(source.about) for source in sol.form_sources]
-    parts = {"measurements": listed, "rows": rows, "forms": forms, "returns": _returns(evaluation)}
-    return transcript.proof("certified", certificate.failure, certificate, parts)
-
-
-def _returns(evaluation: Evaluation | None) -> dict[str, Any]:
-    if evaluation is None:
-        return {"kind": "none"}
-    values, counts = np.unique(evaluation.visits.returns[: evaluation.shown], return_counts=True)
-    pairs: Sequence[tuple[float, int]] = list(zip(values.tolist(), counts.tolist(), strict=True))
-    return {"kind": "sample", "number": evaluation.number, "values": [list(pair) for pair in pairs]}
-
-
-def _measurement(measured: Measurement, state: int) -> dict[str, Any]:
-    moments = measured.moments
-    return {
-        "number": measured.number,
-        "state": state,
-        "n": moments.n,
-        "sums": moments.sums.tolist(),
-        "radii": [radius.value for radius in measured.radii],
-        "variances": [_variance(radius, moments.squares[a].matrix()) for a, radius in enumerate(measured.radii)],
-    }
-
-
-def _variance(radius: Radius, squares: Array) -> dict[str, Any] | None:
-    if radius.variance is None:
-        return None
-    variance: Variance = radius.variance
-    return {
-        "squares": squares.tolist(),
-        "weights": variance.weights.tolist(),
-        "vectors": variance.vectors.tolist(),
-        "size": list(variance.size),
-        "reaches": [
-            {"k": reach.k, "up": plain_tree(reach.up.certificate), "down": plain_tree(reach.down.certificate)}
-            for reach in variance.reaches
-        ],
-    }

@@ -1,32 +1,25 @@
-"""TensorPlan for random problems: an upper bound by optimism and a lower bound from returns, until they meet.
+"""The certified mode: an upper bound by optimism and a lower bound from returns, until they meet.
 
     repeat
-        θ, upper  <- the optimistic step over Sol
-        π         <- at a state, argmax_a of the estimated l_a(θ)
-        lower     <- a betting bound on the return of π, from fresh episodes
-        if upper - lower <= δ/2: try to refute the bracket; if that fails, act with π
-        otherwise measure visited states where all l_a(θ) are negative, and add T1-T3 for them
+        upper     <- the optimistic step over Sol, or the sum of an experiment, whichever is smaller
+        lower     <- a betting bound on the return of a policy, from fresh episodes
+        if upper - lower <= δ/2: try to refute the bracket; if that fails, act with the policy
+        otherwise explore, measure or evaluate (:mod:`tensorplan.planners.certified.closing`)
 
 Why it is δ-sound.  Let ζ = δ/(2 · range of returns), and at most 0.05.
 
-(i) With probability at least 1 - ζ/2 all rows hold for θ* (:mod:`tensorplan.planners.tensorplan.measuring`).  E_d does
-not enter.  Hence upper >= v*(s0).
+(i) With probability at least 1 - ζ/2 the rows of all measured states and all sums hold for θ*, at all sample sizes
+(:mod:`tensorplan.planners.certified.bets`, :mod:`tensorplan.planners.evidence.ledger`).  E_d does not enter.  Hence
+upper >= v*(s0).
 
-(ii) π is fixed before its episodes: it looks actions up in a frozen table, and draws n2 fresh samples per action at
-states that are not in it (:mod:`tensorplan.planners.tensorplan.evaluate`).  All lower bounds hold together with
-probability 1 - ζ/2 (:mod:`tensorplan.planners.evidence.evaluation`).
+(ii) A policy is fixed before its episodes (:mod:`tensorplan.planners.certified.evaluate`).  All lower bounds hold
+together with probability 1 - ζ/2.
 
-(iii) The policy that acts is π, with the same table and fresh samples, so its value is the one that was bounded.
-Altogether E[return] >= v*(s0) - δ/2 - ζ · range >= v*(s0) - δ.
+(iii) The policy that acts is the one whose returns were bounded.  Altogether E[return] >= v*(s0) - δ/2 - ζ · range >=
+v*(s0) - δ.
 
 Why it makes progress.  <φ(s0), θ> - v^π(s0) = -E Σ_t γ^t l_{A_t}(θ; S_t): a gap that remains comes from visited states
-where l is negative, and measuring them accurately enough excludes θ.
-
-Why searches stay short.  A state is measured again as its violation shrinks, and a tree that has branched at the first
-of these measurements doubles for nothing at the later ones: the search begins with a new tree whenever the kept one
-takes more than a few hundred nodes (:meth:`tensorplan.planners.tensorplan.sol.Sol.optimum_anew`).  And after a search
-that was long all the same, states are measured more accurately: a disjunction is decided by the rows if its
-alternatives are further apart than the radii.  Both change how a bound is found, not which rows it rests on.
+where l is negative, and measuring them, or others, accurately enough excludes θ.
 
 With a misspecification of η, T1-T3 allow violations of (1 + γ) η everywhere, so the bounds need not meet within δ/2:
 planning ends when they are within δ/2 + η + (1 + γ) η Σ_t γ^t, and the certificate says how much of that η explains.
@@ -40,11 +33,15 @@ from typing import Any
 
 import numpy as np
 
-from tensorplan.core import Access, Array, Certificate, Node
+from tensorplan.core import Access, Certificate, Node
 from tensorplan.core.errors import BudgetSpent, NotRealizable, ProblemError
 from tensorplan.core.intervals import betting_upper_bound
 from tensorplan.optimism import Solution
 from tensorplan.planners.anytime import Planning
+from tensorplan.planners.certified.closing import Closing
+from tensorplan.planners.certified.evaluate import EVALUATION, Bounds, Evaluator
+from tensorplan.planners.certified.measuring import Measurements
+from tensorplan.planners.certified.table import Estimate, StateTable
 from tensorplan.planners.evidence.challenge import ATTACK, DOUBTED, PILOT, ROUNDS, doubts, find_rival, inconclusive
 from tensorplan.planners.evidence.claims import assumption, explained_gap, rounding_of, table_refutation, unfit_by_table
 from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePlayer, Visits, key_of
@@ -53,15 +50,12 @@ from tensorplan.planners.evidence.ledger import Ledger
 from tensorplan.planners.evidence.queries import Queries
 from tensorplan.planners.hindsight.anyway import upper_in_any_case
 from tensorplan.planners.tensorplan.config import Config
-from tensorplan.planners.tensorplan.evaluate import EVALUATION, Bounds, Evaluator
-from tensorplan.planners.tensorplan.measuring import Estimate, StateTable, Surveyor
 from tensorplan.planners.tensorplan.refute import refutation
 from tensorplan.planners.tensorplan.sol import Sol
 from tensorplan.planners.tensorplan.trace import Trace, Watch
-from tensorplan.planners.tensorplan.transcript import certified_proof
 
-SAMPLES = 16
-"""The initial n2: samples per action at a state that is not in the table."""
+SAMPLES = 8
+"""Samples per action with which a state enters the table."""
 
 LARGEST_FAILURE = 0.05
 """The largest failure probability ζ, so that brackets can be relied on however large δ is."""
@@ -72,12 +66,6 @@ samples help more than more nodes."""
 
 SECONDS = 2.0
 """About the same in seconds: in high dimension nodes take longer."""
-
-CUTS = 50
-"""Rounds per optimistic step of adding the value ranges that θ violates."""
-
-BROKEN = 1e-6
-"""By how much, relative to 1 + B, θ must violate a value range for it to be added."""
 
 CLAIMED = ("certified", "eta", "doubtful", "budget")
 """The statuses of a bracket that has been attacked in vain; it is worth a second one that assumes nothing."""
@@ -105,7 +93,8 @@ class CertifiedMemory:
     def __init__(self, config: Config, access: Access, ledger: Ledger) -> None:
         sol = Sol(access.dimension, access.bound, eta=config.eta, discount=config.discount)
         self.experience = Experience(access, config.discount)
-        self.table = StateTable(sol, self.experience)
+        self.table = StateTable(self.experience, config.eta)
+        self.measurements = Measurements(sol, self.table, ledger)
         self.ledger = ledger
         self.settled: dict[Any, Settled] = {}
         self.recalls = 0
@@ -137,10 +126,12 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
 
     root: Estimate
     watch: Watch
+    closing: Closing
 
     def __init__(self, config: Config, access: Access, memory: CertifiedMemory, rng: np.random.Generator) -> None:
         self.config, self.access, self.memory = config, access, memory
-        self.sol, self.table, self.ledger = memory.table.sol, memory.table, memory.ledger
+        self.measurements, self.table, self.ledger = memory.measurements, memory.table, memory.ledger
+        self.sol = memory.measurements.sol
         self.known: Settled | None = None
         """The result of an earlier episode for this start state."""
         delta, (low, high) = config.accuracy(access), access.return_range(0, config.discount)
@@ -150,10 +141,9 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         self.bounds = Bounds(low, high, low, upper, delta, delta / 2 + self.explained, rounding)
         self.queries = Queries(access, config.budget, config.discount, memory.experience)
         self.player = EpisodePlayer(self.queries, self.steps, rng)
-        self.surveyor = Surveyor(self.queries, self.table, self.ledger, delta / (8 * self.steps), self._affordable())
+        self.evaluator = Evaluator(self.player, self.table, self.ledger, self.bounds, self._affordable())
         self.queries.kept_back = self._kept_back(2 * EVALUATION)
-        self.evaluator = Evaluator(self.player, self.table, self.ledger, self.bounds)
-        self.nodes = self.limit = NODES
+        self.nodes = NODES
         self.curtailed = False
         """Whether the budget cut the challenge short."""
         self.rng, self.anyway = rng, math.inf
@@ -165,10 +155,12 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
 
     def _begin(self) -> None:
         self.known = self.memory.settled.get(key_of(self.access.root))
-        self.table.begin()
+        self.table.begin(self.queries)
         self.root = self.table.at(self.access.root)
         self.sol.aim(self.root.phi, self.access.deadline)
-        self.surveyor.add_range(self.root)
+        self.measurements.add_range(self.root)
+        least = self.bounds.delta / (8 * self.steps)
+        self.closing = Closing(self.measurements, self.evaluator, self.bounds, self.root, least)
         self.watch = Watch("certified", self.access, self.sol, self.config.trace, self.config.callback)
 
     def _search(self) -> str:
@@ -177,71 +169,49 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
     # ------------------------------------------------------------------ closing the gap
 
     def _close(self) -> str:
-        """Alternate optimistic steps, episodes and measurements until the bounds meet."""
-        bounds, evaluator = self.bounds, self.evaluator
+        """Alternate bounds and moves until the bounds meet."""
+        bounds = self.bounds
         while True:
             before = self._progress()
-            found = self._optimum()
-            if found.status == "infeasible":
+            found = self._bound()
+            if found.status == "infeasible" or bounds.contradicted:
                 return "refuted"
-            bounds.upper = min(bounds.upper, found.bound + self.config.eta)
-            if bounds.contradicted:
-                return "refuted"
-            if bounds.closed:
+            if bounds.closed and not self.evaluator.suspicious:
                 return "closed"
             if self.watch.stopped:
                 return "stopped"
             if found.theta is None:
                 return "limit"
-            theta = np.concatenate([[1.0], found.theta])
-            visits = evaluator.try_out(evaluator.freeze(theta, self.surveyor.samples))
-            if self.table.promised_gap(theta, visits) <= bounds.goal:
-                evaluator.evaluate(evaluator.freeze(theta, self.surveyor.samples))
-            measured = [] if bounds.closed else self._measure(found, theta, visits)
-            failures = [(estimate.place, estimate.violation(theta)) for estimate in measured]
-            self.watch.tell(found, bounds.reported_upper, bounds.lower, visits.path, failures)
-            if bounds.closed and not bounds.contradicted:
-                return "closed"
+            excluding = self.closing.move(found)
+            self.evaluator.keep_share()
+            failures = [(estimate.place, size) for estimate, size in excluding]
+            self.watch.tell(found, bounds.reported_upper, bounds.lower, self.closing.visits.path, failures)
             if self.watch.stopped:
                 return "stopped"
-            evaluator.keep_share()
             if self._progress() == before:
                 return "limit"
 
-    def _progress(self) -> tuple[int, int, int, int]:
+    def _progress(self) -> tuple[int, int]:
         """Counters of which one grows in every useful iteration."""
-        return self.queries.spent, len(self.sol.rows), self.nodes, self.surveyor.samples
+        return self.queries.made, self.nodes
 
-    def _optimum(self) -> Solution:
-        """The optimistic step; value ranges (T2) that its θ violates at known states are added, without queries."""
-        seen = [estimate for estimate in self.table.estimates.values() if not estimate.ranged]
-        phis = np.array([estimate.phi for estimate in seen]).reshape(-1, self.sol.dimension)
-        ranges = np.array([self.surveyor.range(estimate.place.stage) for estimate in seen]).reshape(-1, 2)
-        for _ in range(CUTS):
-            self.limit = min(self.nodes, self.sol.nodes_in(SECONDS * self.nodes / NODES))
-            found = self.sol.optimum_anew(self.limit, self.watch.searching)
-            self.evaluator.searched += found.nodes / self.sol.nodes_in(1.0)
-            if found.theta is None or self.watch.stopped or self.access.deadline.passed:
-                break
-            values = phis @ found.theta
-            excess = np.maximum(values - ranges[:, 1], ranges[:, 0] - values)
-            worst = np.argsort(-excess)[: 2 * self.sol.dimension]
-            broken = [seen[i] for i in worst if excess[i] > BROKEN * (1 + self.sol.radius) and not seen[i].ranged]
-            if not broken:
-                break
-            for estimate in broken:
-                self.surveyor.add_range(estimate)
+    def _bound(self) -> Solution:
+        """The optimistic step, with all samples so far; it and the sum under way may lower the upper bound."""
+        measurements, bounds = self.measurements, self.bounds
+        measurements.tighten()
+        found = measurements.optimum(self._search_sol)
+        proved = min(found.bound, self.closing.prove())
+        if proved == -math.inf:
+            return replace(found, status="infeasible", theta=None)
+        bounds.upper = min(bounds.upper, proved + self.config.eta)
         return found
 
-    def _measure(self, found: Solution, theta: Array, visits: Visits) -> list[Estimate]:
-        """Measure the states with the most violation per sample; those that exclude θ."""
-        self.surveyor.follow(found.nodes)
-        choices = self.surveyor.rank(theta, visits)
-        if not choices and found.status == "limit" and found.bound - found.value > self.bounds.goal / 2:
-            if found.nodes >= self.limit:
-                self.nodes *= 2  # the search stopped before it found a θ that attains its bound
-            return []
-        return self.surveyor.measure_best(choices, theta, visits)
+    def _search_sol(self) -> Solution:
+        """One search of Sol."""
+        limit = min(self.nodes, self.sol.nodes_in(SECONDS * self.nodes / NODES))
+        found = self.sol.optimum(limit, self.watch.searching)
+        self.evaluator.searched += found.nodes / self.sol.nodes_in(1.0)
+        return found
 
     # ------------------------------------------------------------------ earlier results
 
@@ -363,10 +333,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         unproved = self.unproved or not self.sol.provable
         if self.unfit or unproved or (self.bounds.contradicted and status != "refuted"):
             return certificate
-        earning, gamma = self.evaluator.earning, self.config.discount
-        return replace(
-            certificate, proof=certified_proof(self.access, self.sol, gamma, self.root, earning, certificate)
-        )
+        return certificate
 
     def _policy(self, certificate: Certificate) -> CertifiedPolicy:
         if certificate.status in ("certified", "eta") and self.known is None:
@@ -386,7 +353,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
 
     def _kept_back(self, share: float) -> float:
         """Queries to reserve: those needed to act, and a share of the budget, if any."""
-        acting = float(self.steps * self.surveyor.samples * self.access.actions)
+        acting = float(self.steps * self.evaluator.first * self.access.actions)
         return acting + (share * self.queries.total if self.queries.total < math.inf else 0.0)
 
     def _affordable(self) -> int:

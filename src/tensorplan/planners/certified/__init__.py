@@ -1,0 +1,1 @@
+"""The certified mode of TensorPlan, for random problems."""

@@ -1,0 +1,286 @@
+"""Closing the gap: where the next queries go.
+
+    the fit         the parameter that all samples agree with best; its value at s0 is where the bounds should meet
+    one move, whichever is due:
+      explore       episodes of the optimistic policy, while the upper bound is far above the fit; the states they meet
+                    join the table, and those that exclude the optimistic parameter cheaply are measured
+      measure       an experiment designed to bring the upper bound near the fit: sums over a few states
+      evaluate      episodes of the best policy
+    once a policy is evaluated that should close the gap, the move with the larger error per query comes first.
+
+Fit and design are estimates: they decide where samples go, not what is proved.  Where they do not help (features that do
+not fit, searches that are too long, too many cases), the states that exclude the optimistic parameter are measured.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tensorplan.core import Array
+from tensorplan.optimism import Solution
+from tensorplan.planners.certified.design import Design, Model
+from tensorplan.planners.certified.evaluate import Bounds, Evaluator
+from tensorplan.planners.certified.fit import Fit, View, fit
+from tensorplan.planners.certified.measuring import Measurements
+from tensorplan.planners.certified.sums import EXTRA, Sum, needed_samples
+from tensorplan.planners.certified.survey import Surveyor
+from tensorplan.planners.certified.table import Estimate
+from tensorplan.planners.evidence.evaluation import Visits
+
+EPISODES = 16
+"""Episodes of a pilot run that looks for states."""
+
+PILOTED = 0.25
+"""Pilot runs go on while they have taken less than this share of the queries for measurements."""
+
+EXPLORED = 0.3
+"""The share of all queries for the optimistic policy, while the upper bound is far above the fit."""
+
+CHEAP, CHEAP_SHARE = 200, 0.1
+"""A state is measured while exploring if it takes at most so many samples, or such a share of the queries so far."""
+
+READY = 0.7
+"""A policy is evaluated when the upper bound is within this share of the goal above the fit."""
+
+AIM, CLOSER = 0.35, 0.7
+"""The share of the goal above the fit that an experiment aims at; and how much closer than before, once it is there."""
+
+AFFORDABLE, SMALL = 3.0, 500
+"""An experiment may take so many times the queries spent so far, or a small number in any case; otherwise it aims at a
+wider bracket."""
+
+WIDER = 1.5
+"""The factor by which the aim is widened."""
+
+DETAIL = 0.25
+"""The table must have this share of the designed samples before the weights of a sum are fixed."""
+
+THIN, GROWTH = 32, 3
+"""Samples of a pair whose weights are not known well are drawn in batches: at first so many, then by such a factor."""
+
+MOST_CASES = 64
+"""A design with more cases is not used."""
+
+PART, MORE = 0.5, 0.3
+"""A sum is drawn in halves; after its designed samples it grows by this share."""
+
+OVERDUE = 1.3
+"""A sum that has had so many times its designed samples has missed its target: another one is designed."""
+
+DISAPPOINTING, LEARNED = 0.35, 1.2
+"""A policy that earns less than the fit promises by this share of the goal is replaced, if the samples have grown by
+such a factor since it was frozen."""
+
+CLOSE = 0.02
+"""The least distance of an aim above the fit, as a share of the goal."""
+
+Excluding = list[tuple[Estimate, float]]
+"""States that were measured, and by how much they exclude the optimistic parameter."""
+
+
+class Closing:
+    """The moves of one episode."""
+
+    fit: Fit
+    view: View
+
+    def __init__(self, measurements: Measurements, evaluator: Evaluator, bounds: Bounds, root: Estimate, least: float):
+        self.measurements, self.evaluator, self.bounds, self.root = measurements, evaluator, bounds, root
+        self.table, self.sol, self.queries = measurements.table, measurements.sol, evaluator.queries
+        self.surveyor = Surveyor(measurements, least)
+        self.sum: Sum | None = None
+        self.working: list[Estimate] = []
+        """States that supported the last design."""
+        self.optimist: Array | None = None
+        """[1, θ] of the model's optimum, if the table did not determine v*(s0)."""
+        self.visits = Visits()
+        """Of the last pilot run."""
+        self.measuring = self.piloting = self.exploring = 0
+        """Queries for measurements, for pilot runs, and for the optimistic policy."""
+        self.frozen = 0
+        """Queries for the table and for measurements when the last policy was promoted."""
+
+    # ------------------------------------------------------------------ what is known
+
+    @property
+    def value(self) -> float:
+        """<φ(s0), θ> of the fit."""
+        return float(self.root.phi @ self.fit.theta[1:])
+
+    def look(self, optimum: Array) -> None:
+        """Fit the parameter to the table."""
+        starts = [optimum] if self.optimist is None else [optimum, self.optimist]
+        if hasattr(self, "fit"):
+            starts.append(self.fit.theta)
+        self.view = View.of(self.table.estimates.values(), self.sol.radius)
+        self.fit = fit(self.view, starts)
+
+    def prove(self) -> float:
+        """The upper bound on <φ(s0), θ*> by the sum under way; infinite without one, -inf if no case is possible."""
+        if self.sum is None or not self.sum.done:
+            return math.inf
+        return self.sum.prove(self.sol, self.root.phi, self.measurements.box)
+
+    # ------------------------------------------------------------------ moves
+
+    def move(self, found: Solution) -> Excluding:
+        """The next move; the states that were measured."""
+        assert found.theta is not None
+        optimum = np.concatenate([[1.0], found.theta])
+        if not self.visits.returns:
+            self._pilot(optimum)
+        self.look(optimum)
+        leader, promoted = self.evaluator.leader, self.evaluator.promoted
+        if not promoted and self.piloting <= PILOTED * self.measuring:
+            self._pilot(self.fit.theta)
+            self.look(optimum)
+        excess, goal = self.bounds.upper - self.value, self.bounds.goal
+        if promoted and leader is not None:
+            if self._disappointing():
+                self._promote()
+                return []
+            error = leader.visits.mean - leader.lower
+            if error / leader.visits.queries >= (self.bounds.upper - leader.visits.mean) / (self.measuring + 1):
+                self.evaluator.grow(leader)
+                return []
+        elif excess <= READY * goal:
+            self._promote()
+            return []
+        elif excess > goal and self.exploring < EXPLORED * self.queries.spent:
+            return self._explore(optimum)
+        return self._measure(optimum, excess, promoted)
+
+    def _pilot(self, theta: Array) -> None:
+        """A pilot run of the policy of θ."""
+        before = self.queries.spent
+        self.visits = self.evaluator.pilot(theta, EPISODES)
+        self.piloting += self.queries.spent - before
+        if not self.evaluator.promoted:
+            self.evaluator.challenge_leader(self.evaluator.freeze(theta), self.visits)
+
+    def _promote(self) -> None:
+        self.visits = self.evaluator.promote(self.fit.theta)
+        self.frozen = self._learned
+
+    @property
+    def _learned(self) -> int:
+        """Queries that were not made for evaluations."""
+        leader = self.evaluator.leader
+        return self.queries.made - (0 if leader is None else leader.visits.queries)
+
+    def _disappointing(self) -> bool:
+        """Whether the policy under evaluation should be replaced."""
+        leader = self.evaluator.leader
+        assert leader is not None
+        visits = leader.visits
+        less = self.value - visits.mean - visits.error
+        return less > DISAPPOINTING * self.bounds.goal and self._learned > LEARNED * self.frozen
+
+    def _explore(self, optimum: Array) -> Excluding:
+        """Episodes of the optimistic policy; states that exclude its parameter cheaply are measured."""
+        before = self.queries.spent
+        self.evaluator.pilot(optimum, EPISODES // 2)
+        self.look(optimum)
+        taken = self._survey(optimum, max(CHEAP, CHEAP_SHARE * self.queries.spent))
+        self.exploring += self.queries.spent - before
+        return taken
+
+    def _survey(self, optimum: Array, most: float = math.inf) -> Excluding:
+        """Measure states that exclude the optimistic parameter; if there are none, refine the table."""
+        before = self.queries.spent
+        taken = self.surveyor.exclude(optimum, self.view, self.fit, most)
+        if not taken and most == math.inf:
+            for estimate, _ in self.table.visited(self.visits):
+                self.table.fill(estimate, 2 * estimate.moments.n)
+        self.measuring += self.queries.spent - before
+        return taken
+
+    # ------------------------------------------------------------------ experiments
+
+    def _measure(self, optimum: Array, excess: float, promoted: bool) -> Excluding:
+        """Go on with the sum under way, or design another one."""
+        running = self.sum
+        if running is not None and running.done < OVERDUE and running.target < min(running.upper, self.bounds.upper):
+            self._grow(running)
+            return []
+        model = self._model()
+        aim = CLOSER * max(excess, CLOSE * self.bounds.goal) if promoted else AIM * self.bounds.goal
+        while True:
+            target = self.value + aim
+            if target >= self.bounds.upper:
+                return self._survey(optimum)
+            design = self._design(model, target)
+            if not design.accuracy:
+                return self._look_elsewhere(design.found, optimum)
+            price = 2 * (math.log(1 / self.measurements.ledger.next("sum")) + EXTRA) / design.accuracy**2
+            if price <= max(AFFORDABLE * self.queries.spent, SMALL):
+                break
+            aim *= WIDER
+        if not 0 < len(design.cases) <= MOST_CASES:
+            return self._survey(optimum)
+        if not self._detail(design, model):
+            if running is not None:
+                running.end()
+            self.sum = Sum.begin(design, model, self.measurements, target)
+            self._grow(self.sum)
+        return []
+
+    def _model(self) -> Model:
+        sol = self.sol
+        return Model(self.root.phi, self.view, self.fit, sol.step * sol.eta, self._ranges, self.measurements.cut)
+
+    def _ranges(self) -> tuple[Array, Array]:
+        """T2 of the states that have it."""
+        kinds = [i for i, source in enumerate(self.sol.row_sources) if source.kind in ("low", "high")]
+        normals = np.array([self.sol.rows[i] for i in kinds]).reshape(-1, self.sol.dimension)
+        return normals, np.array([self.sol.bound(i) for i in kinds])
+
+    def _design(self, model: Model, target: float) -> Design:
+        """An experiment with states that can be queried."""
+        numbers = self.view.numbers
+        working = [numbers[estimate] for estimate in self.working if estimate in numbers]
+        design = model.design(target, working)
+        self.working = [self.view.estimates[i] for i in working]
+        self.evaluator.searched += model.searched / self.sol.nodes_in(1.0)
+        model.searched = 0
+        return design
+
+    def _look_elsewhere(self, found: Solution, optimum: Array) -> Excluding:
+        """The table does not determine v*(s0): episodes of the model's optimistic policy, or more samples."""
+        if found.theta is None:
+            return self._survey(optimum)
+        self.optimist = np.concatenate([[1.0], found.theta])
+        before, known = self.queries.spent, len(self.table.estimates)
+        self.evaluator.pilot(self.optimist, EPISODES)
+        if len(self.table.estimates) == known:
+            for estimate in self.working:
+                self.table.fill(estimate, 2 * estimate.moments.n)
+        self.exploring += self.queries.spent - before
+        return []
+
+    def _detail(self, design: Design, model: Model) -> bool:
+        """Draw samples of pairs whose weights are not known well; False if there are none."""
+        needed = needed_samples(design, model, self.measurements.ledger.next("sum"))
+        thin: dict[Estimate, list[int]] = {}
+        for (i, action), n in needed.items():
+            estimate = self.view.estimates[i]
+            have = int(estimate.moments.counts[action])
+            more = math.ceil(min(DETAIL * n, max(THIN, GROWTH * have))) - have
+            if more > 0 and estimate.node is not None:
+                thin.setdefault(estimate, [0] * len(estimate.moments.counts))[action] = more
+        before = self.queries.spent
+        for estimate, counts in thin.items():
+            self.table.draw(estimate, counts)
+        self.measuring += self.queries.spent - before
+        return bool(thin)
+
+    def _grow(self, running: Sum) -> None:
+        """More samples of every term of a sum."""
+        before = self.queries.spent
+        running.done += PART if running.done < 1 else MORE * running.done
+        for estimate, counts in running.missing(running.done).items():
+            if estimate.node is not None:
+                self.table.draw(estimate, counts)
+        self.measuring += self.queries.spent - before
