@@ -20,11 +20,11 @@ import numpy as np
 
 from tensorplan.core import Array
 from tensorplan.optimism import Solution
-from tensorplan.planners.certified.design import Design, Model
+from tensorplan.planners.certified.design import Design, Model, Pair
 from tensorplan.planners.certified.evaluate import Bounds, Evaluator
 from tensorplan.planners.certified.fit import Fit, View, fit
 from tensorplan.planners.certified.measuring import Measurements
-from tensorplan.planners.certified.sums import EXTRA, Sum, needed_samples
+from tensorplan.planners.certified.sums import EXTRA, Sum, samples_of
 from tensorplan.planners.certified.survey import Surveyor
 from tensorplan.planners.certified.table import Estimate
 from tensorplan.planners.evidence.evaluation import Visits
@@ -62,12 +62,6 @@ THIN, GROWTH = 32, 3
 
 MOST_CASES = 64
 """A design with more cases is not used."""
-
-PART, MORE = 0.5, 0.3
-"""A sum is drawn in halves; after its designed samples it grows by this share."""
-
-OVERDUE = 1.3
-"""A sum that has had so many times its designed samples has missed its target: another one is designed."""
 
 DISAPPOINTING, LEARNED = 0.35, 1.2
 """A policy that earns less than the fit promises by this share of the goal is replaced, if the samples have grown by
@@ -119,7 +113,7 @@ class Closing:
 
     def prove(self) -> float:
         """The upper bound on <φ(s0), θ*> by the sum under way; infinite without one, -inf if no case is possible."""
-        if self.sum is None or not self.sum.done:
+        if self.sum is None:
             return math.inf
         return self.sum.prove(self.sol, self.root.phi, self.measurements.box)
 
@@ -148,7 +142,10 @@ class Closing:
         elif excess <= READY * goal:
             self._promote()
             return []
-        elif excess > goal and self.exploring < EXPLORED * self.queries.spent:
+        if self.sum is not None and not self.sum.finished and self.sum.target < self.bounds.upper:
+            self._grow(self.sum)
+            return []
+        if not promoted and excess > goal and self.exploring < EXPLORED * self.queries.spent:
             return self._explore(optimum)
         return self._measure(optimum, excess, promoted)
 
@@ -200,11 +197,7 @@ class Closing:
     # ------------------------------------------------------------------ experiments
 
     def _measure(self, optimum: Array, excess: float, promoted: bool) -> Excluding:
-        """Go on with the sum under way, or design another one."""
-        running = self.sum
-        if running is not None and running.done < OVERDUE and running.target < min(running.upper, self.bounds.upper):
-            self._grow(running)
-            return []
+        """Design an experiment, and begin it."""
         model = self._model()
         aim = CLOSER * max(excess, CLOSE * self.bounds.goal) if promoted else AIM * self.bounds.goal
         while True:
@@ -221,8 +214,6 @@ class Closing:
         if not 0 < len(design.cases) <= MOST_CASES:
             return self._survey(optimum)
         if not self._detail(design, model):
-            if running is not None:
-                running.end()
             self.sum = Sum.begin(design, model, self.measurements, target)
             self._grow(self.sum)
         return []
@@ -262,7 +253,10 @@ class Closing:
 
     def _detail(self, design: Design, model: Model) -> bool:
         """Draw samples of pairs whose weights are not known well; False if there are none."""
-        needed = needed_samples(design, model, self.measurements.ledger.next("sum"))
+        share, needed = self.measurements.ledger.next("sum"), dict[Pair, float]()
+        for case in design.cases:
+            for pair, n in samples_of(case, model, share).items():
+                needed[pair] = max(needed.get(pair, 0.0), n)
         thin: dict[Estimate, list[int]] = {}
         for (i, action), n in needed.items():
             estimate = self.view.estimates[i]
@@ -277,10 +271,9 @@ class Closing:
         return bool(thin)
 
     def _grow(self, running: Sum) -> None:
-        """More samples of every term of a sum."""
+        """More samples for the cases of a sum that have not met its target."""
         before = self.queries.spent
-        running.done += PART if running.done < 1 else MORE * running.done
-        for estimate, counts in running.missing(running.done).items():
+        for estimate, counts, tallies in running.grow():
             if estimate.node is not None:
-                self.table.draw(estimate, counts)
+                self.table.draw(estimate, counts, tallies)
         self.measuring += self.queries.spent - before

@@ -127,36 +127,39 @@ class Evaluator:
 
     def promote(self, theta: Array) -> Visits:
         """Begin to evaluate the best policy that there is: that of θ, or the best one for the transitions seen."""
-        visits = self._sharpen(theta)
-        candidate, seen = self.freeze(theta), visits
+        visits, rival, played = self.pilot(theta, PILOT), None, Visits()
         if self.queries.experience.size:
             self.modelled = self.queries.spent
-            rival, played = Candidate("model", self.queries.experience.greedy()), Visits()
+            rival = Candidate("model", self.queries.experience.greedy())
             self.player.play(rival, PILOT, played)
             self.table.learn(played)
-            if played.mean > visits.mean:
-                candidate, seen = rival, played
-        self.leader, self.promoted = self.begin(candidate, seen), True
+        if rival is not None and played.mean >= visits.mean:
+            self.leader = self.begin(rival, played)
+        else:
+            visits = self._sharpen(theta, visits)
+            self.leader = self.begin(self.freeze(theta), visits)
+        self.promoted = True
         self.grow(self.leader)
         return visits
 
-    def _sharpen(self, theta: Array) -> Visits:
+    def _sharpen(self, theta: Array, visits: Visits) -> Visits:
         """More samples where the choice of an action is doubtful and matters, as long as that costs less than it saves.
 
         What a better policy saves are episodes: their number grows with the inverse square of what its loss leaves of
         the goal.
         """
-        visits, bounds = self.pilot(theta, PILOT), self.bounds
+        bounds = self.bounds
         for turn in range(SHARPENINGS):
             visited = self.table.visited(visits)
-            losses = expected_losses([e for e, _ in visited], np.array([w for _, w in visited]), theta)
+            weights = np.array([weight for _, weight in visited])
+            losses = expected_losses([estimate for estimate, _ in visited], weights, theta)
             order = np.argsort(-losses)
             half = int(np.searchsorted(np.cumsum(losses[order]), losses.sum() / 2)) + 1
             doubtful = [visited[i][0] for i in order[:half].tolist() if visited[i][0].node is not None]
             saved = HALF * float(losses[order[:half]].sum())
             room = max(ROOM * bounds.goal - float(losses.sum()), bounds.goal / 10)
             episodes = 2 * LOG * float(np.var(visits.returns)) / room**2
-            worth = 2 * episodes * self.player.steps * saved / room
+            worth = 2 * episodes * float(weights.sum()) * saved / room
             price = sum(int(e.moments.counts.sum()) for e in doubtful)
             if not doubtful or price > worth or saved <= bounds.rounding:
                 break

@@ -47,8 +47,7 @@ class Measured:
         """``share`` is that of the state, ``planned`` the bets, (A,)."""
         actions, each = range(len(planned)), share / (len(planned) + 1)
         tallies = [Tally(len(estimate.phi)) for _ in actions]
-        for action, tally in enumerate(tallies):
-            estimate.tallies.setdefault(action, []).append(tally)
+        estimate.tallies = tallies
         terms = [Term(tallies[a], a, estimate.phi, estimate.width, 1.0, estimate) for a in actions]
         return Measured(number, estimate, [Bet([t], each, b) for t, b in zip(terms, planned.tolist(), strict=True)])
 

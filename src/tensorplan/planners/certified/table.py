@@ -37,8 +37,8 @@ class Estimate:
         """Of the first half of the samples: see :mod:`tensorplan.planners.certified.fit`."""
         self.ranged = False
         """Whether its value range (T2) is in Sol."""
-        self.tallies: dict[int, list[Tally]] = {}
-        """By action, those that count new samples."""
+        self.tallies: list[Tally] = []
+        """By action, of all samples since the state is measured; empty before."""
 
     @property
     def known(self) -> bool:
@@ -57,14 +57,14 @@ class Estimate:
         """The sample variances of l_a(θ), (A,)."""
         return np.array([self.moments.variance(action, theta) for action in range(len(self.moments.counts))])
 
-    def add(self, batch: Moments, *, first: bool) -> None:
-        """Add fresh samples; those in tallies have a mean of earlier samples as their prediction."""
-        for action, tallies in self.tallies.items():
-            n = int(batch.counts[action])
-            if n and tallies:
+    def add(self, batch: Moments, more: Sequence[Tally], *, first: bool) -> None:
+        """Add fresh samples; tallies have a mean of earlier samples as their prediction."""
+        for action in np.flatnonzero(batch.counts).tolist():
+            tallies = [*self.tallies[action : action + 1], *more]
+            if tallies:
                 scatter = batch.second(action, self.moments.sums[action] / self.moments.counts[action])
                 for tally in tallies:
-                    tally.add(n, batch.sums[action], scatter)
+                    tally.add(int(batch.counts[action]), batch.sums[action], scatter)
         self.learn(batch, first=first)
 
     def learn(self, batch: Moments, *, first: bool) -> None:
@@ -100,13 +100,16 @@ class StateTable:
         estimate.node = node
         return estimate
 
-    def draw(self, estimate: Estimate, counts: Sequence[int]) -> None:
-        """Fresh samples of each action at a state of this episode, in two halves."""
+    def draw(self, estimate: Estimate, counts: Sequence[int], tallies: Sequence[Tally] = ()) -> None:
+        """Fresh samples of each action at a state of this episode, in two halves.
+
+        ``tallies`` count them too, if they are of one action.
+        """
         assert estimate.node is not None
         halves = [(n + 1) // 2 for n in counts]
         for part, first in ((halves, True), ([n - half for n, half in zip(counts, halves, strict=True)], False)):
             if any(part):
-                estimate.add(self.queries.moments(estimate.node, part), first=first)
+                estimate.add(self.queries.moments(estimate.node, part), tallies, first=first)
 
     def fill(self, estimate: Estimate, n: int) -> None:
         """Samples of every action until each has n of them."""
