@@ -17,7 +17,7 @@ import numpy as np
 from scipy import stats
 
 import tensorplan as tp
-from tensorplan.planners.tensorplan.certified import CertifiedPolicy
+from tensorplan.planners.certified.planning import CertifiedPolicy
 
 DELTAS = (2.0, 1.0, 0.5, 0.25, 0.125)
 HORIZONS = (3, 5, 8, 12, 16)

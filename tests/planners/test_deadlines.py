@@ -13,7 +13,7 @@ from tensorplan.loop import Driver, Streams
 from tensorplan.planners.bilin_ucb.planning import CertifiedBilinPlanning
 from tensorplan.planners.hindsight.certain import CertainPlanning
 from tensorplan.planners.linear_q.replay import ReplayPlanning
-from tensorplan.planners.tensorplan.certified import CertifiedPlanning
+from tensorplan.planners.certified.planning import CertifiedPlanning
 from tensorplan.planners.tensorplan.exact import ExactPlanning
 from tensorplan.planners.tensorplan.refute import UNKNOWN, look_into
 from tensorplan.planners.tensorplan.sol import Sol

@@ -12,7 +12,7 @@ from benchmarks import families, soundness
 import tensorplan as tp
 from tensorplan.proofs import Proof, check
 
-DERIVATION = ("rows", "forms", "tree", "claim", "returns")
+DERIVATION = ("rows", "forms", "passes", "ranged", "earned", "tree", "claim", "returns")
 """What a proof derives from its transcript; the transcript itself is taken as given."""
 
 
@@ -34,7 +34,8 @@ HONEST = {
     "budget": ("layered/3x4:horizon=6", tp.TensorPlan(budget=25)),
     "eta": ("layered/2x3:horizon=6:eta=0.01", tp.TensorPlan(eta=0.01)),
     "stochastic": ("layered-stochastic/2x3", tp.TensorPlan(delta=1.0)),
-    "fine": ("layered-stochastic/2x3:horizon=3", tp.TensorPlan(delta=0.3)),
+    "cases": ("layered-stochastic/2x3:seed=2", tp.TensorPlan(delta=0.5)),
+    "rows": ("layered-stochastic/2x3:seed=1", tp.TensorPlan(delta=0.5)),
     "certified": ("layered/2x3:horizon=4", tp.TensorPlan(mode="certified", delta=1.0)),
     "q": ("layered/2x3:horizon=4:kind=q", tp.TensorPlanQ()),
     "equations": ("layered/2x49:horizon=4", tp.TensorPlan()),
@@ -151,11 +152,10 @@ def places(data, path=()):
 def mutate(data, dice):
     """One number of the derivation becomes another one, or a part of it goes, comes twice, or changes places."""
     data = copy.deepcopy(data)
-    derived = [p for part in DERIVATION for p in places(data[part], (part,))]
-    for i, measurement in enumerate(data.get("measurements", ())):
-        way = ("measurements", i)
-        derived += places(measurement["radii"], (*way, "radii"))
-        derived += [p for p in places(measurement["variances"], (*way, "variances")) if "squares" not in p]
+    derived = [p for part in DERIVATION if part in data for p in places(data[part], (part,))]
+    for i, case in enumerate((data.get("sum") or {"cases": ()})["cases"]):
+        way = ("sum", "cases", i)
+        derived += [*places(case["choices"], (*way, "choices")), *places(case["tree"], (*way, "tree"))]
     *way, last = dice.choice(derived)
     parent = data
     for key in way:
@@ -204,28 +204,52 @@ def test_claims_that_are_better_than_proved_are_refused(honest):
         check(Proof(data))
 
 
-def test_a_variance_does_not_rest_on_itself():
-    certificate, _ = certified(*HONEST["fine"])
+def test_a_box_does_not_rest_on_itself():
+    """Rows that are tightened by a box need the passes that prove it."""
+    certificate, _ = certified(*HONEST["rows"])
+    assert certificate.proof.data["sum"] is None
     data = copy.deepcopy(certificate.proof.data)
-    sizes = [v for m in data["measurements"] for v in m["variances"] if v is not None]
-    assert sizes  # there are variances, each with the size of Sol that it rests on
-    for variance in sizes:
-        variance["size"] = [len(data["rows"]), len(data["forms"])]
-    with pytest.raises(tp.CertificateError, match="rests on that measurement itself"):
+    assert data["passes"]
+    data["passes"].pop()
+    with pytest.raises(tp.CertificateError, match="is claimed, and .* is needed"):
         check(Proof(data))
 
 
+def test_cases_have_to_cover_all_choices_and_mean_what_they_say():
+    certificate, _ = certified(*HONEST["cases"])
+    cases = certificate.proof.data["sum"]["cases"]
+    assert len(cases) > 1
+    for i, case in enumerate(cases):
+        data = copy.deepcopy(certificate.proof.data)
+        del data["sum"]["cases"][i]
+        with pytest.raises(tp.CertificateError, match="do not cover all choices"):
+            check(Proof(data))
+        if any(term["weight"] < 0 for term in case["terms"]):
+            data = copy.deepcopy(certificate.proof.data)
+            data["sum"]["cases"] = [{**copy.deepcopy(case), "choices": []}]
+            with pytest.raises(tp.CertificateError, match="optimal in a case that does not say so"):
+                check(Proof(data))
+
+
 def test_statistics_that_are_better_than_the_samples_allow_are_refused():
-    certificate, _ = certified(*HONEST["stochastic"])
+    certificate, _ = certified(*HONEST["cases"])
+
+    def fewer(data):
+        for part in (*data["measured"], *data["sum"]["cases"]):
+            for samples in part.get("samples", part.get("terms")):
+                samples["scatter"] = (4 * np.array(samples["scatter"])).tolist()
+
     changes = {
-        "radii": (lambda data: data["measurements"][0]["radii"].__setitem__(0, 1e-3), "claims the radius"),
+        "scatter": (fewer, "radius"),
         "zeta": (lambda data: data.update(zeta=data["zeta"] / 100), "radius|confidence"),
         "number": (
-            lambda data: data["measurements"][1].update(number=data["measurements"][0]["number"]),
+            lambda data: data["measured"][1].update(number=data["measured"][0]["number"]),
             "the same share",
         ),
+        "sum": (lambda data: data["sum"].update(number=10**6), "radius"),
         "returns": (lambda data: data["returns"]["values"].pop(), "do not show"),
         "policy": (lambda data: data["returns"].update(number=10**6), "do not show"),
+        "bets": (lambda data: data["returns"].update(bets=[[1.5, 1]]), "share of the wealth"),
     }
     for change, sentence in changes.values():
         data = copy.deepcopy(certificate.proof.data)
@@ -264,9 +288,9 @@ def test_a_file_that_was_changed_is_refused(tmp_path):
         (b"\xff\xfe", "cannot be read as a proof"),
         (b"[1, 2]", "is not a file of the format"),
         (b'{"format": "tensorplan proof 9"}', "is not a file of the format"),
-        (b'{"format": "tensorplan proof 1"}', "its digest does not match"),
+        (b'{"format": "tensorplan proof 2"}', "its digest does not match"),
         (b"[" * 100_000, "cannot be read as a proof"),
-        (b'{"format": "tensorplan proof 1", "zeta": NaN}', "cannot be read as a proof"),
+        (b'{"format": "tensorplan proof 2", "zeta": NaN}', "cannot be read as a proof"),
     ],
 )
 def test_what_is_no_proof(content, sentence, tmp_path):

@@ -8,7 +8,7 @@ from scipy import stats
 
 import tensorplan as tp
 from tensorplan.planners.evidence.ledger import Ledger
-from tensorplan.planners.tensorplan import certified
+from tensorplan.planners.certified import planning as certified
 
 
 def too_many(trials, probability):

@@ -17,6 +17,7 @@ import numpy as np
 from tensorplan.core.errors import CertificateError, raised, shown
 from tensorplan.optimism import BoundTree, Program, Solution, verify
 from tensorplan.optimism.program import KINDS, Array
+from tensorplan.proofs.certified import FromSamples, Setting
 from tensorplan.proofs.equations import DerivedEquations
 from tensorplan.proofs.proof import Proof
 
@@ -31,12 +32,6 @@ ROUNDED = 1e-9
 
 LOG_ROUNDED = 1e-6
 """The same for a sum of logarithms, one for each return."""
-
-CHEAP = 2_000
-"""Samples up to which a radius is Hoeffding's, with all of its share of the failure probability."""
-
-BETS = [0.95 * 2.0**-k for k in range(14)]
-"""Shares of the wealth that the bettors of the lower bound stake against a mean: a small one wins in the long run."""
 
 Part = tuple[Array, float]
 """A row or a disjunction: what is on its left, and what is on its right."""
@@ -100,12 +95,7 @@ class _Checker:
     def run(self) -> Checked:
         phis = self.phis
         lower = self._lower()
-        program = self._program(lower)
-        tree = _tree(self.data["tree"])
-        empty = bool(np.all(np.isneginf(tree.bound) | np.isnan(tree.bound)))
-        largest = float(np.nanmax(tree.bound)) if not empty else -math.inf
-        status = "infeasible" if empty else "limit"
-        proved = verify(program, Solution(status, None, -math.inf, largest, 0, 0.0, tree))
+        proved, rows, disjunctions, leaves = (self._exact if self.mode == "exact" else self._certified)(lower)
         claimed_lower, claimed_upper = (float(self.data["claim"][name]) for name in ("lower", "upper"))
         scale = 1 + self.bound * float(np.linalg.norm(phis[0])) + (abs(lower) if lower > -math.inf else 0.0)
         _demand(
@@ -113,6 +103,7 @@ class _Checker:
             lambda: f"the lower bound {claimed_lower:.12g} is claimed, and the returns show {lower:.12g}",
         )
         refuted, high = self.data["claim"]["status"] == "refuted", self.range(0)[1]
+        empty = proved == -math.inf
         _demand(refuted == empty, "the status says refuted exactly when no parameter agrees with the rows")
         upper = min(proved + self.eta, high)
         if not refuted:
@@ -126,10 +117,38 @@ class _Checker:
             lower=min(claimed_lower, lower),
             failure=self.zeta,
             assumes="" if not refuted and claimed_upper >= high else self._assumption(),
-            rows=len(program.rows),
-            disjunctions=len(program.forms),
-            leaves=int(np.count_nonzero(~np.isnan(tree.bound))),
+            rows=rows,
+            disjunctions=disjunctions,
+            leaves=leaves,
         )
+
+    def _exact(self, lower: float) -> tuple[float, int, int, int]:
+        """What the answers prove to be the most that <φ(s0), θ*> can be; rows, disjunctions and leaves."""
+        self.lower = lower
+        program = self._assemble(self.phis[0], len(self.data["rows"]), len(self.data["forms"]))
+        return _largest(program, self.data["tree"]), len(program.rows), len(program.forms), _leaves(self.data["tree"])
+
+    def _certified(self, lower: float) -> tuple[float, int, int, int]:
+        """The same for samples."""
+        setting = Setting(
+            self.phis,
+            self.actions,
+            self.bound,
+            self.eta,
+            self.excused,
+            self.zeta,
+            self.rho,
+            lambda state: self.range(self.stage(state)),
+            lambda state: self._width(self.stage(state)),
+            _largest,
+        )
+        earned = self.data["earned"]
+        _demand(isinstance(earned, bool), "the proof does not say whether it uses a return")
+        derived = FromSamples(self.data, setting, lower if earned else None)
+        bound = derived.bound()
+        running = self.data["sum"]
+        trees = [self.data["tree"]] if running is None else [case["tree"] for case in running["cases"]]
+        return bound, derived.rows, derived.disjunctions, sum(map(_leaves, trees))
 
     def _assumption(self) -> str:
         values, features = ("q*(s, a)", "phi_q(s, a)") if self.problem["delayed"] else ("v*(s)", "phi_v(s)")
@@ -206,36 +225,7 @@ class _Checker:
         ahead = 0.0 if following < 0 else self.gamma * self.phis[following]
         return np.concatenate([[reward], ahead - self.phis[state]])
 
-    # ------------------------------------------------------------------ measurements
-
-    def measured(self, number: int) -> tuple[int, Array, Array]:
-        """Certified mode: the state of a measurement, its Δ_a and its radii, derived again."""
-        number = _whole(number, 0, len(self.data["measurements"]) - 1)
-        if number not in self._measured:
-            self._measured[number] = None  # until it is derived, nothing may rest on it
-            self._measured[number] = self._derive(number)
-        derived = self._measured[number]
-        if derived is None:
-            raise CertificateError(f"the variance of measurement {number} rests on that measurement itself")
-        return derived
-
-    @cached_property
-    def _measured(self) -> dict[int, tuple[int, Array, Array] | None]:
-        numbers = [_whole(m["number"], 1) for m in self.data["measurements"]]
-        _demand(len(set(numbers)) == len(numbers), "two measurements have the same share of the failure probability")
-        return {}
-
-    def _derive(self, number: int) -> tuple[int, Array, Array]:
-        measurement = self.data["measurements"][number]
-        state, n = _whole(measurement["state"], 0, len(self.phis) - 1), _whole(measurement["n"], 1)
-        sums = _floats(measurement["sums"], (self.actions, self.d + 1), "sums")
-        deltas = sums / n
-        deltas[:, 1:] -= self.phis[state]
-        i = _whole(measurement["number"], 1)
-        alpha = self.zeta / (2 * i * (i + 1) * self.actions)
-        width = self._width(self.stage(state))
-        radii = [self._radius(measurement, a, sums[a], n, width, alpha) for a in range(self.actions)]
-        return state, deltas, np.array(radii)
+    # ------------------------------------------------------------------ the range of samples
 
     def _width(self, stage: int) -> float:
         """The length of the range of R + γ <φ(S'), θ*>."""
@@ -250,55 +240,7 @@ class _Checker:
         low, high = self.range(stage)
         return min(width, high - low + 2 * self.gamma * self.eta)
 
-    def _radius(self, measurement: Any, action: int, sums: Array, n: int, width: float, alpha: float) -> float:
-        """The claimed radius, if the samples justify it."""
-        claimed, variance = float(measurement["radii"][action]), measurement["variances"][action]
-        if n <= CHEAP or not width:
-            needed = width * math.sqrt(math.log(2 / alpha) / (2 * n))
-        elif variance is None:
-            needed = width * math.sqrt(math.log(4 / alpha) / (2 * n))
-        else:
-            log = math.log(8 / alpha)
-            bound = self._variance(variance, sums, _floats(variance["squares"], (self.d + 1, self.d + 1), "squares"), n)
-            needed = math.sqrt(2 * bound * log / n) + 7 * width * log / (3 * (n - 1))
-        needed += self.rho
-        _demand(
-            claimed >= needed * (1 - ROUNDED),
-            lambda: f"measurement {measurement['number']} claims the radius {claimed:.6g}, not {needed:.6g}",
-        )
-        return claimed
-
-    def _variance(self, claim: Any, sums: Array, squares: Array, n: int) -> float:
-        """An upper bound on [1, θ*]ᵀ C [1, θ*] from eigenvectors of C and how far Sol reaches along them."""
-        mean = sums / n
-        covariance = (squares - n * np.outer(mean, mean)) / (n - 1)
-        weights = _floats(claim["weights"], (self.d + 1,), "weights")
-        vectors = _floats(claim["vectors"], (self.d + 1, self.d + 1), "vectors")
-        _demand(bool((weights >= 0).all()), "the proof of a variance has a negative weight")
-        rest = float(np.linalg.norm(covariance - (vectors * weights) @ vectors.T))
-        reach = np.abs(vectors[0]) + self.bound * np.linalg.norm(vectors[1:], axis=0)
-        rows, forms = (_whole(x, 0) for x in claim["size"])
-        for part in claim["reaches"]:
-            k = _whole(part["k"], 0, self.d)
-            up = self._largest(vectors[1:, k], part["up"], rows, forms)
-            down = self._largest(-vectors[1:, k], part["down"], rows, forms)
-            reach[k] = min(reach[k], max(vectors[0, k] + up, down - vectors[0, k], 0.0))
-        return float(weights @ reach**2) * (1 + ROUNDED) + rest * (1 + self.bound) ** 2
-
-    def _largest(self, objective: Array, tree: Any, rows: int, forms: int) -> float:
-        """A proven upper bound on <objective, θ> over what Sol was when it had so many rows and disjunctions."""
-        program = self._assemble(objective, rows, forms)
-        found = _tree(tree)
-        bounds = found.bound[~np.isnan(found.bound)]
-        largest = float(bounds.max())
-        status = "infeasible" if largest == -math.inf else "limit"
-        return verify(program, Solution(status, None, -math.inf, largest, 0, 0.0, found))
-
     # ------------------------------------------------------------------ the program
-
-    def _program(self, lower: float) -> Program:
-        self.lower = lower
-        return self._assemble(self.phis[0], len(self.data["rows"]), len(self.data["forms"]))
 
     def _assemble(self, objective: Array, rows: int, forms: int) -> Program:
         """The program of the first rows and disjunctions."""
@@ -329,15 +271,11 @@ class _Checker:
     def _row(self, number: int) -> Part:
         """<normal, θ> <= b, which θ* satisfies."""
         kind, *about = self.data["rows"][number]
-        if kind == "bellman" and self.mode == "exact":
+        if kind == "bellman":
             delta = self._answer_delta(about[0])
             return delta[1:], self.rho - float(delta[0]) + self.excused
-        if kind == "equation" and self.mode == "exact":
+        if kind == "equation":
             return self._equation(number, *about)
-        if kind == "bellman":
-            _, deltas, radii = self.measured(about[0])
-            action = _whole(about[1], 0, self.actions - 1)
-            return deltas[action, 1:], float(radii[action] - deltas[action, 0]) + self.excused
         if kind == "return":
             return -self.phis[0], -(self.lower - self.rho) + self.eta
         _demand(kind in ("low", "high"), lambda: f"row {number} has the unknown kind {shown(kind)}")
@@ -345,8 +283,7 @@ class _Checker:
         low, high = self.range(self.stage(state))
         end = high if kind == "high" else -low
         _demand(math.isfinite(end), lambda: f"row {number} uses an infinite end of a range")
-        rounding = self.rho if self.mode == "exact" else 0.0
-        return (self.phis[state] if kind == "high" else -self.phis[state]), end + rounding + self.eta
+        return (self.phis[state] if kind == "high" else -self.phis[state]), end + self.rho + self.eta
 
     def _equation(self, number: int, answer: int, claimed: float) -> Part:
         """Bellman's equation with a known best action, l_a(θ*) >= -slack, where earlier equations give the values."""
@@ -398,18 +335,13 @@ class _Checker:
 
     def _form(self, number: int) -> Part:
         """Affine forms one of which is within a tolerance of zero at θ*."""
-        about = self.data["forms"][number]
-        if self.mode == "exact":
-            state = _whole(about, 0, len(self.phis) - 1)
-            known = self._answers_at.get(state, {})
-            _demand(
-                len(known) == self.actions,
-                lambda: f"disjunction {number} needs all actions of its state",
-            )
-            return np.array([self._answer_delta(known[a]) for a in range(self.actions)]), self.rho + self.excused
-        _, deltas, radii = self.measured(about)
-        allowed = radii + self.excused
-        return deltas * (allowed.max() / allowed)[:, None], float(radii.max()) + self.excused
+        state = _whole(self.data["forms"][number], 0, len(self.phis) - 1)
+        known = self._answers_at.get(state, {})
+        _demand(
+            len(known) == self.actions,
+            lambda: f"disjunction {number} needs all actions of its state",
+        )
+        return np.array([self._answer_delta(known[a]) for a in range(self.actions)]), self.rho + self.excused
 
     # ------------------------------------------------------------------ the lower bound
 
@@ -454,13 +386,32 @@ class _Checker:
         counts = np.array([_whole(n, 1) for _, n in returns["values"]], dtype=np.float64)
         _demand(bool((gains >= -ROUNDED * (1 + abs(least))).all()), "a return is below the least that there can be")
         gains = np.maximum(gains, 0.0)
-        wealth = [float(np.log1p(bet * (gains / (claimed - least) - 1)) @ counts) for bet in BETS]
-        reached = float(np.logaddexp.reduce(wealth)) - math.log(len(BETS))
+        stakes = _floats([bet for bet, _ in returns["bets"]], (len(returns["bets"]),), "bets")
+        copies = np.array([_whole(n, 1) for _, n in returns["bets"]], dtype=np.float64)
+        _demand(bool(((stakes > 0) & (stakes < 1)).all()), "a bet on returns is not a share of the wealth")
+        wealth = [float(np.log1p(bet * (gains / (claimed - least) - 1)) @ counts) for bet in stakes]
+        reached = float(np.logaddexp.reduce(wealth + np.log(copies))) - math.log(copies.sum())
         _demand(
             reached >= math.log(1 / alpha) - LOG_ROUNDED,
             lambda: f"the returns do not show that {claimed:.8g} is earned at this confidence",
         )
         return claimed
+
+
+# ------------------------------------------------------------------------------------------- trees
+
+
+def _largest(program: Program, data: Any) -> float:
+    """What a tree proves to be the most that the objective can be; -inf where nothing is feasible."""
+    tree = _tree(data)
+    bounds = tree.bound[~np.isnan(tree.bound)]
+    largest = float(bounds.max())
+    status = "infeasible" if largest == -math.inf else "limit"
+    return verify(program, Solution(status, None, -math.inf, largest, 0, 0.0, tree))
+
+
+def _leaves(data: Any) -> int:
+    return int(np.count_nonzero(~np.isnan(_tree(data).bound)))
 
 
 # ------------------------------------------------------------------------------------------- reading

@@ -7,12 +7,17 @@
     zeta           the probability that anything fails, 0 in exact mode
     states         stage, state (as it prints) and phi; the first one is the start state
     answers        exact mode: [state, action, reward, next state or -1 for END]
-    measurements   certified mode: number, state, n, the sums of [R, γ φ(S')] for each action, and its radius; where
-                   that rests on a variance, the sums of squares and the proof of the variance
-    rows           ["bellman", answer] or ["bellman", measurement, action], ["low", state], ["high", state], ["return"],
-                   or, in exact mode, ["equation", answer of the best action, slack]
-    forms          exact mode: a state all of whose actions were answered; certified mode: a measurement
-    tree           the certificate of the optimiser for these rows and forms
+    rows           exact mode: ["bellman", answer], ["low", state], ["high", state], ["return"], or
+                   ["equation", answer of the best action, slack]
+    forms          exact mode: states all of whose actions were answered
+    measured       certified mode: number, state, and for each action n, the sums of x = [R, γ φ(S')], their scatter
+                   around the means of earlier samples, and the bet
+    ranged         certified mode: states whose range of values is used
+    passes         certified mode: radii of all measured states, directions, and trees that bound θ along them
+    radii          certified mode: the same for the bound
+    earned         certified mode: whether the lower bound is used, to refute
+    sum            certified mode: number, and cases with choices, bet, radius, terms and tree; null if there is none
+    tree           the certificate of the optimiser for the rows; null if there is a sum
     returns        what the lower bound rests on: a path of answers, or the returns of a policy, or nothing
     claim          upper, lower and status
 
@@ -31,7 +36,7 @@ from typing import Any
 from tensorplan.core.errors import CertificateError, raised
 from tensorplan.optimism.program import KINDS
 
-FORMAT = "tensorplan proof 1"
+FORMAT = "tensorplan proof 2"
 
 
 class Proof:
@@ -41,8 +46,7 @@ class Proof:
         self.data = data
 
     def __repr__(self) -> str:
-        counts = (len(self.data.get(name, ())) for name in ("rows", "forms"))
-        return "<proof with {} rows and {} disjunctions>".format(*counts)
+        return f"<proof in {self.data.get('mode')} mode with {len(self.data.get('states', ()))} states>"
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON."""

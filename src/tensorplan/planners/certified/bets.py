@@ -10,11 +10,11 @@ with λ |u| W < 1 for every term makes
 
 a supermartingale, in the order in which samples are drawn, whatever decides which pair is sampled next.  Proof for one
 sample: exp(x y - ψ(x) y²) <= 1 + x y for y >= -1 and 0 <= x < 1 (Fan, Grama and Liu 2015).  Take x = λ |u| W and
-y = ±(l_i - l̂_i)/W with the sign of u, whose mean is m = ±(μ - l̂_i)/W.  Then E exp(x y - ψ(x) y²) <= 1 + x m <= exp(x m),
-that is, E exp(λ u (l_i - μ) - ψ(x) y²) <= 1, and λ u μ <= 0.  ∎
+y = ±(l_i - l̂_i)/W with the sign of u; its mean is m = ±(μ - l̂_i)/W.  Then E exp(x y - ψ(x) y²) <= 1 + x m <= exp(x m),
+so that E exp(λ u (l_i - μ) - ψ(x) y²) <= 1, and λ u μ <= 0.  ∎
 
-A mixture over bets λ_k = λ 2^-k with weights p_k, Σ p_k <= 1, is a supermartingale as well, and by Ville's inequality it
-ever reaches 1/α with probability at most α.  Otherwise, for all k and at all sample sizes,
+A mixture over bets λ_k = λ 2^-k with weights p_k, Σ p_k <= 1, is a supermartingale as well, and by Ville's inequality
+it ever reaches 1/α with probability at most α.  Otherwise, for all k and at all sample sizes,
 
     Σ u l_i  <=  ( ln(1/(p_k α)) + Σ ψ(λ_k |u| W) Σ_i ((l_i - l̂_i) / W)² ) / λ_k.                                (2)
 
@@ -45,6 +45,9 @@ STEPS = range(-2, 8)
 
 PRIOR = {k: 0.4 if k == 0 else 0.2 if abs(k) == 1 else 0.1 * 0.5 ** (abs(k) - 1) for k in STEPS}
 """p_k: most of the weight is on the planned bet and its neighbours; they add up to less than 1."""
+
+LOGS: Array = -np.log([PRIOR[k] for k in STEPS])
+"""ln(1/p_k)"""
 
 PLANNED, LARGEST = 0.5, 0.95
 """The largest λ |u| W of a planned bet, and of any."""
@@ -97,11 +100,6 @@ class Term:
         total[1:] -= self.weight * self.tally.n * self.phi
         return total
 
-    def price(self, bet: float) -> float:
-        """ψ(λ |u| W)."""
-        x = bet * abs(self.weight) * self.width
-        return -math.log1p(-x) - x
-
 
 class Bet:
     """A mixture of bets on one weighted sum, with its share α of the failure probability."""
@@ -114,11 +112,12 @@ class Bet:
         self.largest = LARGEST / widest if widest else math.inf
         self.planned = min(planned, PLANNED / widest) if widest else planned
         """λ"""
+        self._known: tuple[Box, int, float] | None = None
 
     @property
     def total(self) -> Array:
         """Σ u Σ (x - [0, φ(s)]), (d+1,): <total, [1, θ*]> is the left-hand side of (2)."""
-        return np.sum([term.total for term in self.all], axis=0)
+        return np.asarray(np.sum([term.total for term in self.all], axis=0))
 
     @property
     def size(self) -> float:
@@ -129,25 +128,25 @@ class Bet:
         """The right-hand side of (2), if the box contains θ*."""
         if not self.terms:
             return 0.0
-        single = box.largest(self.terms[0].tally.scatter) if len(self.terms) == 1 else None
-        bets = [(k, self.planned * 0.5**k) for k in STEPS]
-        return (1 + MARGIN) * min(
-            (math.log(1 / (PRIOR[k] * self.share)) + self._squares(bet, box, single)) / bet
-            for k, bet in bets
-            if bet <= self.largest
-        )
+        drawn = sum(term.tally.n for term in self.terms)
+        if self._known is None or self._known[0] is not box or self._known[1] != drawn:
+            self._known = box, drawn, self._radius(box)
+        return self._known[2]
 
-    def _squares(self, bet: float, box: Box, single: float | None) -> float:
-        """An upper bound on Σ ψ(λ |u| W) Σ ((l_i - l̂_i) / W)², in which no square exceeds 1."""
-        prices = [term.price(bet) for term in self.terms]
-        most = math.fsum(price * term.tally.n for price, term in zip(prices, self.terms, strict=True))
-        if single is not None:
-            return min(most, prices[0] / self.terms[0].width ** 2 * single)
-        form = np.sum(
-            [p / t.width**2 * t.tally.scatter for p, t in zip(prices, self.terms, strict=True)],
-            axis=0,
-        )
-        return min(most, box.largest(form))
+    def _radius(self, box: Box) -> float:
+        bets = self.planned * 0.5 ** np.array(STEPS)
+        bets, logs = bets[bets <= self.largest], LOGS[bets <= self.largest]
+        stakes = np.array([abs(term.weight) * term.width for term in self.terms])
+        counts, widths = np.array([t.tally.n for t in self.terms]), np.array([t.width for t in self.terms])
+        prices = -np.log1p(-np.outer(bets, stakes)) - np.outer(bets, stakes)  # ψ(λ_k |u| W)
+        scatters = [term.tally.scatter for term in self.terms]
+        if len(scatters) == 1:
+            squares = prices[:, 0] / widths[0] ** 2 * box.largest(scatters[0])
+        else:
+            forms = np.tensordot(prices / widths**2, np.array(scatters), axes=1)
+            squares = np.array([box.largest(form) for form in forms])
+        squares = np.minimum(squares, prices @ counts)  # no square exceeds 1
+        return (1 + MARGIN) * float(((logs - math.log(self.share) + squares) / bets).min())
 
 
 def planned_bet(share: float, variance: float) -> float:

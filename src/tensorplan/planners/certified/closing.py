@@ -8,8 +8,8 @@
       evaluate      episodes of the best policy
     once a policy is evaluated that should close the gap, the move with the larger error per query comes first.
 
-Fit and design are estimates: they decide where samples go, not what is proved.  Where they do not help (features that do
-not fit, searches that are too long, too many cases), the states that exclude the optimistic parameter are measured.
+Fit and design are estimates: they decide where samples go, not what is proved.  Where they do not help (features that
+do not fit, searches that are too long, too many cases), the states that exclude the optimistic parameter are measured.
 """
 
 from __future__ import annotations
@@ -67,6 +67,9 @@ DISAPPOINTING, LEARNED = 0.35, 1.2
 """A policy that earns less than the fit promises by this share of the goal is replaced, if the samples have grown by
 such a factor since it was frozen."""
 
+SAME = 1.02
+"""The growth of the samples up to which a fit is kept."""
+
 CLOSE = 0.02
 """The least distance of an aim above the fit, as a share of the goal."""
 
@@ -93,6 +96,8 @@ class Closing:
         """Of the last pilot run."""
         self.measuring = self.piloting = self.exploring = 0
         """Queries for measurements, for pilot runs, and for the optimistic policy."""
+        self.seen = 0
+        """Samples in the table when the parameter was fitted."""
         self.frozen = 0
         """Queries for the table and for measurements when the last policy was promoted."""
 
@@ -104,7 +109,10 @@ class Closing:
         return float(self.root.phi @ self.fit.theta[1:])
 
     def look(self, optimum: Array) -> None:
-        """Fit the parameter to the table."""
+        """Fit the parameter to the table, unless it has hardly changed."""
+        if self.seen * SAME >= self.table.drawn:
+            return
+        self.seen = self.table.drawn
         starts = [optimum] if self.optimist is None else [optimum, self.optimist]
         if hasattr(self, "fit"):
             starts.append(self.fit.theta)
@@ -213,6 +221,8 @@ class Closing:
             aim *= WIDER
         if not 0 < len(design.cases) <= MOST_CASES:
             return self._survey(optimum)
+        if not any(case.weights for case in design.cases):
+            return []  # ranges of values suffice, which need no samples
         if not self._detail(design, model):
             self.sum = Sum.begin(design, model, self.measurements, target)
             self._grow(self.sum)

@@ -5,12 +5,12 @@ Everything here is an estimate and may be wrong; bounds are proved elsewhere, fr
 *The model* is what the table would say if the fitted parameter were θ*: the same estimates, moved so that they agree
 with it.  In the model an upper bound on v*(s0) can be computed for any accuracy r, that is, if temporal differences of
 all states in the table were known up to r standard deviations (and a term for rare values, which shrinks with r²).  Few
-states support that bound, and they are found by adding what the optimistic parameter violates until it violates nothing.
+states support that bound; they are found by adding what the optimistic parameter violates until it violates nothing.
 The largest r with a bound below a target is what has to be measured.
 
 *The weights.*  In each case, that is, a leaf of the branch and bound, the optimum of the relaxation has multipliers w:
-the bound is a sum of measured temporal differences with these weights.  If the sum is measured as one, with n samples in
-all and a part proportional to |w| σ for each of them, its standard error is Σ |w| σ / sqrt(n): so 2 ln(1/α) / r²
+the bound is a sum of measured temporal differences with these weights.  If the sum is measured as one, with n samples
+in all and a part proportional to |w| σ for each of them, its standard error is Σ |w| σ / sqrt(n): so 2 ln(1/α) / r²
 samples are enough, for all terms together.  This is a c-optimal design (Elfving 1952), for each case.
 """
 
@@ -122,7 +122,8 @@ class Model:
         proved = self._search(self._program(accuracy, working)[0], certificate=True)
         tree = proved.certificate
         assert tree is not None
-        cases = [] if proved.bound > target else [self._case(c, accuracy, working, target) for c in _leaves(tree, working)]
+        leaves = _leaves(tree, working) if proved.bound <= target else []
+        cases = [self._case(choices, accuracy, working, target) for choices in leaves]
         return Design(accuracy, proved, cases)
 
     def radii(self, accuracy: float) -> Array:

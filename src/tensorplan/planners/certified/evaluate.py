@@ -1,9 +1,9 @@
 """The lower bound of the certified mode: policies, their pilot runs and evaluations, and the one that acts.
 
 The policy of θ is frozen before its episodes: at a state in the table it takes argmax_a of the estimated l_a(θ), and
-elsewhere it selects an action by a few fresh samples, once (:class:`tensorplan.planners.evidence.evaluation.Candidate`).
-Beside it competes the policy that is optimal for the transitions seen, which ignores features.  A lower bound uses
-fresh episodes only, and bets that were tuned by a pilot run.
+elsewhere it selects an action by a few fresh samples, once (see ``Candidate`` in
+:mod:`tensorplan.planners.evidence.evaluation`).  Beside it competes the policy that is optimal for the transitions
+seen, which ignores features.  A lower bound uses fresh episodes only, and bets that were tuned by a pilot run.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Part:
 
     def squares(self, one: Array) -> Array:
         """Σ (l - mean)² of l_a(θ), (m, A)."""
-        return np.maximum(np.einsum("mai,i->ma", self.scatter @ one, one), 0.0)
+        return np.asarray(np.maximum(np.einsum("mai,i->ma", self.scatter @ one, one), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class View:
                 known = [known[i] for i in sorted(order[:most].tolist())]
         phis = np.array([e.phi for e in known])
         whole, first = (_stacked([getattr(e, name) for e in known]) for name in ("moments", "first"))
-        second = tuple(a - b for a, b in zip(whole, first, strict=True))
+        second = whole[0] - first[0], whole[1] - first[1], whole[2] - first[2]
         return View(
             known,
             radius,

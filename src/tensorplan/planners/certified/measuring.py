@@ -1,9 +1,9 @@
 """Measured states: rows of Sol that hold for θ*, at all sample sizes at once.
 
 From the moment a state is measured, its samples count for A + 1 events: T1 of every action, and T3 of its optimal
-action, whichever that is.  Each is a bet with a share of the failure probability (:mod:`tensorplan.planners.certified.bets`,
-:mod:`tensorplan.planners.evidence.ledger`), so that more samples only ever tighten rows, whatever decides when to draw
-them.  Radii depend on a box that contains θ*: Sol bounds the box, and the box tightens the rows of Sol.
+action, whichever that is.  Each is a bet (:mod:`tensorplan.planners.certified.bets`) with a share of the failure
+probability (:mod:`tensorplan.planners.evidence.ledger`), and holds whatever decides when more samples are drawn.  Radii
+depend on a box that contains θ*: Sol bounds the box, and the box tightens the rows of Sol.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Measured:
     def radii(self, box: Box) -> Array:
         """The radii of l_a(θ*), (A,), if the box contains θ*; infinite where an action has no samples."""
         rounding = ROUNDING * (1 + box.radius)
-        return np.array([bet.radius(box) / n + rounding if (n := bet.all[0].tally.n) else math.inf for bet in self.bets])
+        sizes = [(bet, bet.all[0].tally.n) for bet in self.bets]
+        return np.array([bet.radius(box) / n + rounding if n else math.inf for bet, n in sizes])
 
     def copy(self, copied: Callable[[Tally], Tally]) -> Measured:
         """The same with the samples so far."""
@@ -104,7 +105,14 @@ class Measurements:
     def __init__(self, sol: Sol, table: StateTable, ledger: Ledger) -> None:
         self.sol, self.table, self.ledger = sol, table, ledger
         self.measured: dict[Estimate, Measured] = {}
+        self.ranged = 0
+        """How many states have T2 in Sol."""
         self.box = Box.ball(sol.radius, sol.dimension)
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """What changes whenever rows can."""
+        return self.table.tallied, len(self.measured), self.ranged
 
     def value_range(self, stage: int) -> tuple[float, float]:
         """The range of returns from a stage on."""
@@ -143,6 +151,7 @@ class Measurements:
         """T2 for a state, once."""
         if not estimate.ranged:
             estimate.ranged = True
+            self.ranged += 1
             self.sol.values(estimate.place, estimate.phi, *self.value_range(estimate.place.stage), estimate)
 
     def cut(self, theta: Array) -> bool:

@@ -39,9 +39,11 @@ from tensorplan.core.intervals import betting_upper_bound
 from tensorplan.optimism import Solution
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.certified.closing import Closing
+from tensorplan.planners.certified.derivation import Derivation, Evidence, derive
 from tensorplan.planners.certified.evaluate import EVALUATION, Bounds, Evaluator
 from tensorplan.planners.certified.measuring import Measurements
 from tensorplan.planners.certified.table import Estimate, StateTable
+from tensorplan.planners.certified.transcript import certified_proof
 from tensorplan.planners.evidence.challenge import ATTACK, DOUBTED, PILOT, ROUNDS, doubts, find_rival, inconclusive
 from tensorplan.planners.evidence.claims import assumption, explained_gap, rounding_of, table_refutation, unfit_by_table
 from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePlayer, Visits, key_of
@@ -144,14 +146,20 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         self.evaluator = Evaluator(self.player, self.table, self.ledger, self.bounds, self._affordable())
         self.queries.kept_back = self._kept_back(2 * EVALUATION)
         self.nodes = NODES
+        self.evidence = Evidence()
+        """What the upper bound rests on."""
+        self.found: tuple[tuple[int, int, int], Solution] | None = None
+        """The last optimistic step, and which rows it was for."""
         self.curtailed = False
         """Whether the budget cut the challenge short."""
         self.rng, self.anyway = rng, math.inf
         """The upper bound that holds whatever the features."""
         self.unfit = False
         """Whether the features do not realize v*, by the problem's table."""
-        self.unproved = False
-        """Whether a return refutes the features, and the search for a proof of that was cut short."""
+        self.derivation: Derivation | None = None
+        """Of the upper bound, or of the refutation."""
+        self.earned = False
+        """Whether a return refutes the features."""
 
     def _begin(self) -> None:
         self.known = self.memory.settled.get(key_of(self.access.root))
@@ -176,7 +184,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
             found = self._bound()
             if found.status == "infeasible" or bounds.contradicted:
                 return "refuted"
-            if bounds.closed and not self.evaluator.suspicious:
+            if bounds.closed and not self.evaluator.suspicious and self._confirmed():
                 return "closed"
             if self.watch.stopped:
                 return "stopped"
@@ -191,20 +199,44 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
             if self._progress() == before:
                 return "limit"
 
-    def _progress(self) -> tuple[int, int]:
-        """Counters of which one grows in every useful iteration."""
-        return self.queries.made, self.nodes
+    def _progress(self) -> tuple[int, tuple[int, int, int]]:
+        """What changes in every useful iteration."""
+        return self.queries.made, self.measurements.version
 
     def _bound(self) -> Solution:
         """The optimistic step, with all samples so far; it and the sum under way may lower the upper bound."""
         measurements, bounds = self.measurements, self.bounds
+        if self.found is not None and self.found[0] == measurements.version:
+            return self.found[1]
         measurements.tighten()
         found = measurements.optimum(self._search_sol)
-        proved = min(found.bound, self.closing.prove())
+        self.found = measurements.version, found
+        by_cases = self.closing.prove()
+        proved = min(found.bound, by_cases)
+        if proved + self.config.eta < bounds.upper:
+            running = self.closing.sum if by_cases < found.bound else None
+            self.evidence, self.derivation = Evidence.keep(measurements, running), None
         if proved == -math.inf:
             return replace(found, status="infeasible", theta=None)
         bounds.upper = min(bounds.upper, proved + self.config.eta)
         return found
+
+    def _confirmed(self) -> bool:
+        """Whether the bounds still meet when the upper one is derived from the samples that it rests on alone."""
+        self.derivation = self._derive(self.bounds.upper - self.config.eta)
+        self._claim(self.derivation)
+        return self.bounds.closed
+
+    def _claim(self, derivation: Derivation) -> None:
+        """Claim no less than what was derived."""
+        proved = min(derivation.bound + self.config.eta, self.bounds.high)
+        self.bounds.upper = max(self.bounds.upper, proved)
+
+    def _derive(self, claimed: float, earned: float | None = None) -> Derivation:
+        """The upper bound from its evidence; with a lower bound on v*(s0), if that is given."""
+        root, nodes = (self.root.place, self.root.phi), self.sol.nodes_in(SECONDS)
+        ranges = self.measurements.value_range
+        return derive(self.evidence, self.sol.empty(), root, ranges, claimed, earned, min(nodes, self.nodes))
 
     def _search_sol(self) -> Solution:
         """One search of Sol."""
@@ -255,7 +287,6 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
 
     def _judged(self, status: str) -> str:
         if status in ("stopped", "interrupted", "time"):
-            self.unproved = self.bounds.contradicted
             return "refuted" if self.bounds.contradicted else status
         self.queries.kept_back = self._kept_back(0.0)
         ended = self._ended(lambda: self._challenge(status))
@@ -263,8 +294,7 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
             status = ended
         if self.bounds.contradicted:
             self.sol.earned(self.root.place, self.root.phi, self.bounds.lower)
-            found = self.sol.optimum(self.sol.nodes_in(SECONDS))  # infeasible: the proof of the refutation
-            self.unproved = found.status != "infeasible"
+            self.derivation, self.earned = self._derive(-math.inf, self.bounds.lower), True
             return "refuted"
         if status not in ("closed", "budget"):
             return status
@@ -326,14 +356,24 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         )
 
     def _certificate(self, status: str) -> Certificate:
-        """The bracket with its proof; without one if a return or a table contradicts Sol, rather than its own rows."""
+        """The bracket with its proof; without one if a table refutes the features, or there is no time for it."""
         if self.known is not None:
             return replace(self.known.certificate, status=status)
+        refuted, unproved = status == "refuted", self.bounds.contradicted and not self.earned
+        if self.unfit or unproved or self.access.deadline.passed:
+            return self._bracket(status)
+        if self.derivation is None:
+            self.derivation = self._derive(-math.inf if refuted else self.bounds.upper - self.config.eta)
+        if refuted != (self.derivation.bound == -math.inf):
+            return self._bracket(status)
+        if not refuted:
+            self._claim(self.derivation)
         certificate = self._bracket(status)
-        unproved = self.unproved or not self.sol.provable
-        if self.unfit or unproved or (self.bounds.contradicted and status != "refuted"):
-            return certificate
-        return certificate
+        earning, gamma = self.evaluator.earning, self.config.discount
+        proof = certified_proof(
+            self.access, self.sol, gamma, self.root, self.evidence, self.derivation, self.earned, earning, certificate
+        )
+        return replace(certificate, proof=proof)
 
     def _policy(self, certificate: Certificate) -> CertifiedPolicy:
         if certificate.status in ("certified", "eta") and self.known is None:

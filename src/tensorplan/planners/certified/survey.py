@@ -2,8 +2,8 @@
 
 θ is excluded at a state by T3, if all l_a(θ) are negative, or by T1, if one is positive; the samples that prove it grow
 with the inverse square of these values.  Measured are the states that cut deepest into Sol per sample: at a state with
-little noise, or with a short range of returns ahead, that may be a hundred times cheaper than where the policy of θ goes
-wrong.  Bounds do not depend on which states are measured.
+little noise, or with a short range of returns ahead, that may be a hundred times cheaper than where the policy of θ
+goes wrong.  Bounds do not depend on which states are measured.
 """
 
 from __future__ import annotations

@@ -81,6 +81,8 @@ class StateTable:
 
     def __init__(self, experience: Experience, eta: float) -> None:
         self.experience, self.eta = experience, eta
+        self.drawn = self.tallied = 0
+        """Samples so far, and those of them that count for rows."""
         self.estimates: dict[Any, Estimate] = {}
 
     def begin(self, queries: Queries) -> None:
@@ -107,6 +109,8 @@ class StateTable:
         """
         assert estimate.node is not None
         halves = [(n + 1) // 2 for n in counts]
+        self.drawn += sum(counts)
+        self.tallied += sum(counts) if estimate.tallies else 0
         for part, first in ((halves, True), ([n - half for n, half in zip(counts, halves, strict=True)], False)):
             if any(part):
                 estimate.add(self.queries.moments(estimate.node, part), tallies, first=first)
@@ -123,6 +127,7 @@ class StateTable:
             self.at(node, key)
         for key, moments in visits.fresh:
             estimate = self.estimates[key]
+            self.drawn += int(moments.counts.sum())
             estimate.learn(moments, first=2 * estimate.first.n <= estimate.moments.n)
         visits.fresh.clear()
 

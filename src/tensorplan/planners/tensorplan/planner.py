@@ -140,8 +140,8 @@ class TensorPlanSession:
 
     def _begin(self, access: Access, rng: np.random.Generator, about: Hashable) -> Policy:
         """Plan with the memory for ``about``; None for a memory that is not kept."""
-        from tensorplan.planners.printed.printed import PaperPlanning
         from tensorplan.planners.certified.planning import CertifiedMemory, CertifiedPlanning, failure_probability
+        from tensorplan.planners.printed.printed import PaperPlanning
         from tensorplan.planners.tensorplan.exact import ExactPlanning
         from tensorplan.planners.tensorplan.facts import ExactMemory
 

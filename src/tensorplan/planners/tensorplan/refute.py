@@ -91,6 +91,8 @@ def look_into(sol: Sol, places: list[Place] | None = None, stop: Callable[[], bo
     among, smallest, larger = places, None, None
     places = places or measured(sol)
     try:
+        if _search(sol, stop, among=among).status != "infeasible":  # a sum is in conflict with it
+            return Conflict(places, None, None)
         if among is None or len(among) <= SEARCHED:
             places = conflict(sol, places, stop)
             smallest = smallest_eta(sol, among, stop)

@@ -85,12 +85,18 @@ class Sol:
         self.deadline = NEVER
         """When searches end; their bounds are valid wherever they do."""
 
+    def empty(self) -> Sol:
+        """The whole ball, with the same deadline."""
+        made = Sol(self.dimension, self.radius, eta=self.eta, discount=self.step - 1.0, product=self.product)
+        made.deadline = self.deadline
+        return made
+
     def renew(self) -> None:
         """Forget all rows and disjunctions, to write them anew."""
-        for part in (self.rows, self.rhs, self.row_slack, self.row_places, self.row_sources):
-            part.clear()  # type: ignore[attr-defined]
-        for part in (self.forms, self.tol, self.form_places, self.form_sources):
-            part.clear()  # type: ignore[attr-defined]
+        lists: list[list[Any]] = [self.rows, self.rhs, self.row_slack, self.row_places, self.row_sources]
+        lists += [self.forms, self.tol, self.form_places, self.form_sources]
+        for each in lists:
+            each.clear()
         self._search = None
 
     def inequality(self, place: Place, delta: Array, rho: float, about: Any = None, action: int = -1) -> None:

@@ -31,9 +31,10 @@ class Transcript:
             self.states.append({"stage": place.stage, "state": shown(place.state), "phi": phi.tolist()})
         return self._numbers[key]
 
-    def proof(self, mode: str, zeta: float, certificate: Certificate, parts: dict[str, Any], tree: Any = None) -> Proof:
-        """The proof with these parts, and the tree of the last search unless another one is given."""
-        tree = tree or self.sol.proof().certificate
+    def proof(
+        self, mode: str, zeta: float, certificate: Certificate, parts: dict[str, Any], tree: dict[str, Any] | None
+    ) -> Proof:
+        """The proof with these parts and the tree of the last search, if it has one."""
         return Proof(
             {
                 "mode": mode,
@@ -42,7 +43,7 @@ class Transcript:
                 "zeta": zeta,
                 "states": self.states,
                 **parts,
-                "tree": plain_tree(tree),
+                "tree": tree,
                 "claim": {
                     "upper": written(certificate.upper),
                     "lower": written(certificate.lower),
@@ -111,4 +112,4 @@ def exact_proof(
     path = [answer(fact, action) for fact, action in best.steps]
     returns = {"kind": "path", "answers": path, "loop": best.loop} if path else {"kind": "none"}
     parts = {"answers": listed, "rows": rows, "forms": forms, "returns": returns}
-    return transcript.proof("exact", 0.0, certificate, parts, tree)
+    return transcript.proof("exact", 0.0, certificate, parts, plain_tree(tree or sol.proof().certificate))

@@ -7,7 +7,7 @@ import pytest
 
 import tensorplan as tp
 from tensorplan.core.errors import ProblemError
-from tensorplan.planners.tensorplan.measuring import td_width
+from tensorplan.planners.certified.table import td_width
 from tensorplan.problems.random.featurize import featurize
 from tensorplan.problems.tables.tabular import TabularMDP
 from tensorplan.problems.transforms.tail import tail

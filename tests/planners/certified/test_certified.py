@@ -13,7 +13,7 @@ import pytest
 from certified_runs import Boxed, Plain, begin, contains, many_starts, policy_value, random_problem, too_many
 
 import tensorplan as tp
-from tensorplan.planners.tensorplan import certified
+from tensorplan.planners.certified import planning as certified
 from tensorplan.problems.random.featurize import draw_theta, embed
 
 # ------------------------------------------------------------------------------------------ all of it
