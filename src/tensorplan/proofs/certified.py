@@ -66,7 +66,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class _Box:
-    """The θ within ``reach`` of ``centre`` along orthonormal directions, and in the ball."""
+    """The θ within ``reach`` of ``centre`` along some orthonormal directions, and in the ball."""
 
     centre: Array
     directions: Array
@@ -75,11 +75,13 @@ class _Box:
 
     def squares(self, form: Array) -> float:
         """At most [1, θ]ᵀ M [1, θ]."""
-        middle = np.concatenate([[1.0], self.centre])
-        sides = [max(float(v @ form[1:, 1:] @ v), 0.0) for v in self.directions.T]
+        middle, inner = np.concatenate([[1.0], self.centre]), form[1:, 1:]
+        sides = [max(float(v @ inner @ v), 0.0) for v in self.directions.T]
+        spread = max(float(np.trace(inner)), 0.0)
+        rest = 0.0 if len(sides) == len(inner) else max(spread - math.fsum(sides), 0.0)
         inside = math.sqrt(max(float(middle @ form @ middle), 0.0)) + float(self.reach @ np.sqrt(sides))
-        spread = math.sqrt(max(float(np.trace(form[1:, 1:])), 0.0))
-        anywhere = math.sqrt(max(float(form[0, 0]), 0.0)) + self.radius * spread
+        inside += self.radius * math.sqrt(rest)
+        anywhere = math.sqrt(max(float(form[0, 0]), 0.0)) + self.radius * math.sqrt(spread)
         return (1 + ROUNDED) * min(inside, anywhere) ** 2
 
 
@@ -91,7 +93,8 @@ class _Term:
     weight: float
     n: int
     sums: Array
-    scatter: Array
+    scatter: Array | None
+    """None if it says nothing about squares."""
 
 
 class FromSamples:
@@ -126,7 +129,7 @@ class FromSamples:
 
     def bound(self) -> float:
         """An upper bound on <φ(s0), θ*>; -inf if no θ agrees with the samples."""
-        box = _Box(np.zeros(self.d), np.eye(self.d), np.full(self.d, self.about.radius), self.about.radius)
+        box = _Box(np.zeros(self.d), np.zeros((self.d, 0)), np.zeros(0), self.about.radius)
         for part in self.data["passes"]:
             found = self._pass(part, self._radii(part["radii"], box))
             if found is None:
@@ -158,7 +161,7 @@ class FromSamples:
         n = data["n"]
         _demand(isinstance(n, int) and not isinstance(n, bool) and n >= 0, "a number of samples is not a whole number")
         sums = _floats(data["sums"], (self.d + 1,))
-        scatter = _floats(data["scatter"], (self.d + 1, self.d + 1))
+        scatter = None if data["scatter"] is None else _floats(data["scatter"], (self.d + 1, self.d + 1))
         return _Term(state, weight, n, sums, scatter)
 
     def _total(self, term: _Term) -> Array:
@@ -179,11 +182,11 @@ class FromSamples:
             if max(prices) > LARGEST * (1 + ROUNDED):
                 continue
             prices = [-math.log1p(-x) - x for x in prices]
-            form = np.zeros((self.d + 1, self.d + 1))
-            for (term, width), price in zip(noisy, prices, strict=True):
-                form += price / width**2 * term.scatter
-            most = math.fsum(price * term.n for (term, _), price in zip(noisy, prices, strict=True))
-            squares = min(most, box.squares(form))
+            squares = math.fsum(price * term.n for (term, _), price in zip(noisy, prices, strict=True))
+            if all(term.scatter is not None for term, _ in noisy):
+                parts = zip(noisy, prices, strict=True)
+                form = sum(price / width**2 * np.asarray(term.scatter) for (term, width), price in parts)
+                squares = min(squares, box.squares(np.asarray(form)))
             best = min(best, (math.log(1 / (prior(k) * share)) + squares) / stake)
         return (1 + ROUNDED) * best
 
@@ -231,9 +234,10 @@ class FromSamples:
 
     def _pass(self, part: Any, radii: Array) -> _Box | None:
         """The box that the trees of a pass prove; None if no θ is left."""
-        directions, radius = _floats(part["directions"], (self.d, self.d)), self.about.radius
+        directions, radius = _floats(part["directions"], (self.d, -1)), self.about.radius
+        products = directions.T @ directions
         _demand(
-            bool(np.abs(directions.T @ directions - np.eye(self.d)).max() <= ROUNDED),
+            bool(np.abs(products - np.eye(len(products))).max(initial=0.0) <= ROUNDED),
             "the directions of a box are not orthonormal",
         )
         highs = [self._most(v, tree, radii) for v, tree in zip(directions.T, part["up"], strict=True)]

@@ -53,6 +53,10 @@ PLANNED, LARGEST = 0.5, 0.95
 """The largest λ |u| W of a planned bet, and of any."""
 
 
+WIDE = 256
+"""From this dimension on no squares are summed up, which would take too much memory: each is at most 1."""
+
+
 class Tally:
     """Samples of one pair, from some moment on."""
 
@@ -62,14 +66,15 @@ class Tally:
         self.n = 0
         self.sums = np.zeros(dimension + 1)
         """Σ x"""
-        self.scatter = np.zeros((dimension + 1, dimension + 1))
+        self.scatter = np.zeros((dimension + 1, dimension + 1)) if dimension < WIDE else None
         """Σ (x - c)(x - c)ᵀ, with c the mean of all samples of the pair before each batch."""
 
-    def add(self, n: int, sums: Array, scatter: Array) -> None:
+    def add(self, n: int, sums: Array, scatter: Array | None) -> None:
         """Add a batch."""
         self.n += n
         self.sums += sums
-        self.scatter += scatter
+        if self.scatter is not None and scatter is not None:
+            self.scatter += scatter
 
     def copy(self) -> Tally:
         """The samples so far."""
@@ -139,13 +144,13 @@ class Bet:
         stakes = np.array([abs(term.weight) * term.width for term in self.terms])
         counts, widths = np.array([t.tally.n for t in self.terms]), np.array([t.width for t in self.terms])
         prices = -np.log1p(-np.outer(bets, stakes)) - np.outer(bets, stakes)  # ψ(λ_k |u| W)
-        scatters = [term.tally.scatter for term in self.terms]
+        scatters = [term.tally.scatter for term in self.terms if term.tally.scatter is not None]
+        squares = prices @ counts  # no square exceeds 1
         if len(scatters) == 1:
-            squares = prices[:, 0] / widths[0] ** 2 * box.largest(scatters[0])
-        else:
+            squares = np.minimum(squares, prices[:, 0] / widths[0] ** 2 * box.largest(scatters[0]))
+        elif scatters:
             forms = np.tensordot(prices / widths**2, np.array(scatters), axes=1)
-            squares = np.array([box.largest(form) for form in forms])
-        squares = np.minimum(squares, prices @ counts)  # no square exceeds 1
+            squares = np.minimum(squares, [box.largest(form) for form in forms])
         return (1 + MARGIN) * float(((logs - math.log(self.share) + squares) / bets).min())
 
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from tensorplan.core import Array
 from tensorplan.optimism import Solution
-from tensorplan.planners.certified.design import Design, Model, Pair
+from tensorplan.planners.certified.design import Blueprint, Hypothesis, Pair
 from tensorplan.planners.certified.evaluate import Bounds, Evaluator
-from tensorplan.planners.certified.fit import Fit, View, fit
+from tensorplan.planners.certified.fit import FittedTheta, TableView, fit
 from tensorplan.planners.certified.measuring import Measurements
 from tensorplan.planners.certified.sums import EXTRA, Sum, samples_of
 from tensorplan.planners.certified.survey import Surveyor
@@ -60,8 +60,8 @@ DETAIL = 0.25
 THIN, GROWTH = 32, 3
 """Samples of a pair whose weights are not known well are drawn in batches: at first so many, then by such a factor."""
 
-MOST_CASES = 64
-"""A design with more cases is not used."""
+PATIENCE = 1.0
+"""About the most seconds that the searches of one design take."""
 
 DISAPPOINTING, LEARNED = 0.35, 1.2
 """A policy that earns less than the fit promises by this share of the goal is replaced, if the samples have grown by
@@ -80,8 +80,8 @@ Excluding = list[tuple[Estimate, float]]
 class Closing:
     """The moves of one episode."""
 
-    fit: Fit
-    view: View
+    fit: FittedTheta
+    view: TableView
 
     def __init__(self, measurements: Measurements, evaluator: Evaluator, bounds: Bounds, root: Estimate, least: float):
         self.measurements, self.evaluator, self.bounds, self.root = measurements, evaluator, bounds, root
@@ -112,11 +112,11 @@ class Closing:
         """Fit the parameter to the table, unless it has hardly changed."""
         if self.seen * SAME >= self.table.drawn:
             return
-        self.seen = self.table.drawn
         starts = [optimum] if self.optimist is None else [optimum, self.optimist]
-        if hasattr(self, "fit"):
+        if self.seen:
             starts.append(self.fit.theta)
-        self.view = View.of(self.table.estimates.values(), self.sol.radius)
+        self.seen = self.table.drawn
+        self.view = TableView.of(self.table.estimates.values(), self.sol.radius)
         self.fit = fit(self.view, starts)
 
     def prove(self) -> float:
@@ -219,7 +219,7 @@ class Closing:
             if price <= max(AFFORDABLE * self.queries.spent, SMALL):
                 break
             aim *= WIDER
-        if not 0 < len(design.cases) <= MOST_CASES:
+        if not design.cases:
             return self._survey(optimum)
         if not any(case.weights for case in design.cases):
             return []  # ranges of values suffice, which need no samples
@@ -228,9 +228,10 @@ class Closing:
             self._grow(self.sum)
         return []
 
-    def _model(self) -> Model:
-        sol = self.sol
-        return Model(self.root.phi, self.view, self.fit, sol.step * sol.eta, self._ranges, self.measurements.cut)
+    def _model(self) -> Hypothesis:
+        sol, cut, patience = self.sol, self.measurements.cut, self.sol.nodes_in(PATIENCE)
+        excused = sol.step * sol.eta
+        return Hypothesis(self.root.phi, self.view, self.fit, excused, self._ranges, cut, patience, sol.deadline)
 
     def _ranges(self) -> tuple[Array, Array]:
         """T2 of the states that have it."""
@@ -238,7 +239,7 @@ class Closing:
         normals = np.array([self.sol.rows[i] for i in kinds]).reshape(-1, self.sol.dimension)
         return normals, np.array([self.sol.bound(i) for i in kinds])
 
-    def _design(self, model: Model, target: float) -> Design:
+    def _design(self, model: Hypothesis, target: float) -> Blueprint:
         """An experiment with states that can be queried."""
         numbers = self.view.numbers
         working = [numbers[estimate] for estimate in self.working if estimate in numbers]
@@ -261,7 +262,7 @@ class Closing:
         self.exploring += self.queries.spent - before
         return []
 
-    def _detail(self, design: Design, model: Model) -> bool:
+    def _detail(self, design: Blueprint, model: Hypothesis) -> bool:
         """Draw samples of pairs whose weights are not known well; False if there are none."""
         share, needed = self.measurements.ledger.next("sum"), dict[Pair, float]()
         for case in design.cases:

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensorplan.core import Array
+from tensorplan.core import Array, Deadline
 from tensorplan.optimism import BoundTree, Program, Search, Solution
-from tensorplan.planners.certified.fit import Fit, View
+from tensorplan.planners.certified.fit import FittedTheta, TableView
 
 NODES = 3_000
 """Node limit of a search in the model: the design is an estimate anyway."""
@@ -57,6 +57,9 @@ WORTH = 1e-6
 TURNS = 60
 """Most rounds of adding states."""
 
+MOST_CASES = 64
+"""A design with more cases is not used."""
+
 Pair = tuple[int, int]
 """The number of a state in the view, and an action."""
 
@@ -72,7 +75,7 @@ class PlannedCase(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class Blueprint:
     """An experiment, if ``accuracy`` is positive; otherwise the table does not determine v*(s0) well enough."""
 
     accuracy: float
@@ -80,23 +83,29 @@ class Design:
     found: Solution
     """The last search."""
     cases: list[PlannedCase]
-    """Empty if the search was too long."""
+    """Empty if the search was too long, or there are too many."""
 
 
-class Model:
+class Hypothesis:
     """T1-T3 of the states of a view as if a fitted parameter were θ*."""
 
     def __init__(
         self,
         objective: Array,
-        view: View,
-        fit: Fit,
+        view: TableView,
+        fit: FittedTheta,
         excused: float,
         ranges: Callable[[], tuple[Array, Array]],
         cut: Callable[[Array], bool],
+        patience: int,
+        deadline: Deadline,
     ) -> None:
-        """``ranges()`` are the rows of T2; ``cut(θ)`` adds those that θ violates, and says whether there were any."""
+        """``ranges()`` are the rows of T2; ``cut(θ)`` adds those that θ violates, and says whether there were any.
+
+        ``patience`` is the number of nodes that all searches together may take.
+        """
         self.objective, self.view, self.excused, self.ranges, self.cut = objective, view, excused, ranges, cut
+        self.patience, self.deadline = patience, deadline
         self.deviations = np.sqrt(fit.variances)
         """Of one sample, (m, A)."""
         states, best = np.arange(len(view.phis)), fit.values.argmax(axis=1)
@@ -109,7 +118,7 @@ class Model:
         self.searched = 0
         """Nodes of all searches so far."""
 
-    def design(self, target: float, working: list[int]) -> Design:
+    def design(self, target: float, working: list[int]) -> Blueprint:
         """An experiment that would prove the target; ``working`` are states to begin with, and others join them."""
         accuracy = COARSEST
         while True:
@@ -118,13 +127,21 @@ class Model:
                 break
             accuracy *= STEP
             if accuracy < FINEST:
-                return Design(0.0, found, [])
+                return Blueprint(0.0, found, [])
+            if self.tired:
+                return Blueprint(accuracy, found, [])
         proved = self._search(self._program(accuracy, working)[0], certificate=True)
         tree = proved.certificate
         assert tree is not None
         leaves = _leaves(tree, working) if proved.bound <= target else []
-        cases = [self._case(choices, accuracy, working, target) for choices in leaves]
-        return Design(accuracy, proved, cases)
+        if len(leaves) > MOST_CASES or self.deadline.passed:
+            return Blueprint(accuracy, proved, [])
+        return Blueprint(accuracy, proved, [self._case(choices, accuracy, working, target) for choices in leaves])
+
+    @property
+    def tired(self) -> bool:
+        """Whether searches have taken too long."""
+        return self.searched >= self.patience or self.deadline.passed
 
     def radii(self, accuracy: float) -> Array:
         """The radii of all temporal differences at that accuracy, (m, A)."""
@@ -136,7 +153,7 @@ class Model:
         allowed = self.radii(accuracy) + self.excused
         for _ in range(TURNS):
             found = self._search(self._program(accuracy, working)[0])
-            if found.theta is None or found.bound <= target:
+            if found.theta is None or found.bound <= target or self.tired:
                 break
             if self.cut(found.theta):
                 continue
@@ -175,7 +192,8 @@ class Model:
         return Program(self.objective, self.view.radius, rows, rhs, forms, largest), kinds
 
     def _search(self, program: Program, certificate: bool = False) -> Solution:
-        found = Search(program).solve(gap=GAP, node_limit=NODES, certificate=certificate)
+        seconds = None if self.deadline.remaining == math.inf else self.deadline.remaining
+        found = Search(program).solve(gap=GAP, node_limit=NODES, time_limit=seconds, certificate=certificate)
         self.searched += found.nodes
         return found
 

@@ -29,6 +29,9 @@ EVALUATION = 0.1
 PER_SECOND = 500_000
 """Queries made in about a second of episodes."""
 
+BETTER = 2.0
+"""By how many standard errors a policy must earn more than the leader to replace it."""
+
 SHARPENINGS = 12
 """Most rounds in which the states that decide how good a policy is get more samples."""
 
@@ -190,8 +193,11 @@ class Evaluator:
 
     def challenge_leader(self, candidate: Candidate, visits: Visits) -> None:
         """Replace the leader by a policy that has earned more in a pilot run."""
-        if self.leader is None or visits.mean > self.leader.visits.mean + self.leader.visits.error + visits.error:
-            self.leader, self.promoted = self.begin(candidate, visits), False
+        if self.leader is not None:
+            leading = self.leader.visits
+            if visits.mean <= leading.mean + BETTER * math.hypot(leading.error, visits.error):
+                return
+        self.leader, self.promoted = self.begin(candidate, visits), False
 
     def grow(self, evaluation: Evaluation, most: float = math.inf) -> None:
         """More episodes of a policy, which becomes ``best`` if its lower bound is the largest."""

@@ -13,7 +13,7 @@ with z the gradient of l, and both in turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,6 +29,9 @@ MOST = 4_000
 
 ENTRIES = 50_000_000
 """Numbers that a view may hold, which bounds the memory in high dimension."""
+
+WIDEST = 1_000
+"""The highest dimension in which a fit is improved: it solves linear equations."""
 
 ROUNDS, SETTLED = 16, 1e-6
 """The most rounds of a fit, and the change of θ relative to B that ends it earlier."""
@@ -47,32 +50,33 @@ SMALL = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Subsample:
     """Samples of the states of a view as arrays: all of them, or one half."""
 
     counts: Array
     """(m, A)"""
     deltas: Array
     """The estimates Δ_a, (m, A, d+1); those of a pair without samples have no meaning."""
-    scatter: Array
-    """Σ (x - mean)(x - mean)ᵀ, (m, A, d+1, d+1)."""
+    means: Array
+    """Of x, (m, A, d+1)."""
+    forms: Callable[[Array], Array]
+    """Σ <x, v>² for a vector v, (m, A)."""
 
     @staticmethod
-    def of(counts: Array, sums: Array, squares: Array, phis: Array) -> Part:
-        """From Σ x and Σ x xᵀ."""
+    def of(counts: Array, sums: Array, forms: Callable[[Array], Array], phis: Array) -> Subsample:
+        """From Σ x and Σ <x, v>²."""
         means = sums / np.maximum(counts, 1.0)[:, :, None]
-        scatter = squares - sums[:, :, :, None] * means[:, :, None, :]
         deltas = means.copy()
         deltas[:, :, 1:] -= phis[:, None, :]
-        return Part(counts, deltas, scatter)
+        return Subsample(counts, deltas, means, forms)
 
     def squares(self, one: Array) -> Array:
         """Σ (l - mean)² of l_a(θ), (m, A)."""
-        return np.asarray(np.maximum(np.einsum("mai,i->ma", self.scatter @ one, one), 0.0))
+        return np.asarray(np.maximum(self.forms(one) - self.counts * (self.means @ one) ** 2, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class TableView:
     """The table as arrays: states that have samples of every action."""
 
     estimates: list[Estimate]
@@ -83,30 +87,32 @@ class View:
     """(m,)"""
     stages: NDArray[np.intp]
     """(m,)"""
-    all: Part
-    halves: tuple[Part, Part]
+    all: Subsample
+    halves: tuple[Subsample, Subsample]
 
     @staticmethod
-    def of(estimates: Iterable[Estimate], radius: float) -> View:
-        """The view of some states."""
+    def of(estimates: Iterable[Estimate], radius: float) -> TableView:
+        """The view of some states, at least one of which has samples of every action."""
         known = [estimate for estimate in estimates if estimate.known]
-        if known:
-            actions, width = known[0].moments.sums.shape
-            most = max(1, min(MOST, ENTRIES // (3 * actions * width**2)))
-            if len(known) > most:
-                order = np.argsort([-int(e.moments.counts.sum()) for e in known], kind="stable")
-                known = [known[i] for i in sorted(order[:most].tolist())]
+        most = max(1, min(MOST, ENTRIES // (8 * known[0].moments.sums.size)))
+        if len(known) > most:
+            order = np.argsort([-int(e.moments.counts.sum()) for e in known], kind="stable")
+            known = [known[i] for i in sorted(order[:most].tolist())]
         phis = np.array([e.phi for e in known])
-        whole, first = (_stacked([getattr(e, name) for e in known]) for name in ("moments", "first"))
-        second = whole[0] - first[0], whole[1] - first[1], whole[2] - first[2]
-        return View(
+        (counts, sums, forms), (first, first_sums, first_forms) = (
+            _stacked([getattr(e, name) for e in known]) for name in ("moments", "first")
+        )
+        return TableView(
             known,
             radius,
             phis,
             np.array([e.width for e in known]),
             np.array([e.place.stage for e in known], dtype=np.intp),
-            Part.of(*whole, phis),
-            (Part.of(*first, phis), Part.of(*second, phis)),
+            Subsample.of(counts, sums, forms, phis),
+            (
+                Subsample.of(first, first_sums, first_forms, phis),
+                Subsample.of(counts - first, sums - first_sums, lambda v: forms(v) - first_forms(v), phis),
+            ),
         )
 
     @property
@@ -136,17 +142,18 @@ class View:
         return np.asarray(shrunk / (self.counts - 1 + POOLED))
 
 
-def _stacked(moments: list[Moments]) -> tuple[Array, Array, Array]:
-    """Counts, Σ x and Σ x xᵀ of many states."""
-    return (
-        np.array([m.counts for m in moments], dtype=np.float64),
-        np.array([m.sums for m in moments]),
-        np.array([[part.matrix() for part in m.squares] for m in moments]),
-    )
+def _stacked(moments: list[Moments]) -> tuple[Array, Array, Callable[[Array], Array]]:
+    """Counts, Σ x and Σ <x, v>² of many states."""
+    counts = np.array([m.counts for m in moments], dtype=np.float64)
+    sums = np.array([m.sums for m in moments])
+    if sums.size * sums.shape[-1] <= ENTRIES // 3:
+        squares = np.array([[part.matrix() for part in m.squares] for m in moments])
+        return counts, sums, lambda v: np.einsum("mai,i->ma", squares @ v, v)
+    return counts, sums, lambda v: np.array([[part.form(v) for part in m.squares] for m in moments])
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class FittedTheta:
     """A fitted parameter, and what the table says of it."""
 
     theta: Array
@@ -159,21 +166,23 @@ class Fit:
     """The mean square of max_a l_a(θ) in standard errors, with large ones cut: about 1 or less if the features fit."""
 
 
-def fit(view: View, starts: Iterable[Array]) -> Fit:
+def fit(view: TableView, starts: Iterable[Array]) -> FittedTheta:
     """The best of the fits that some parameters [1, θ] lead to."""
     fits = [_judge(view, _iterate(view, start)) for start in starts]
     return min(fits, key=lambda found: found.loss)
 
 
-def _judge(view: View, one: Array) -> Fit:
+def _judge(view: TableView, one: Array) -> FittedTheta:
     values, variances = view.deltas @ one, view.variances(one)
     best = np.arange(len(values)), values.argmax(axis=1)
     squares = values[best] ** 2 / (variances[best] / view.counts[best])
-    return Fit(one, values, variances, float(np.minimum(squares, OUTLYING**2).mean()))
+    return FittedTheta(one, values, variances, float(np.minimum(squares, OUTLYING**2).mean()))
 
 
-def _iterate(view: View, one: Array) -> Array:
+def _iterate(view: TableView, one: Array) -> Array:
     """θ to which the iteration of choosing actions and solving the equations leads."""
+    if len(one) > WIDEST:
+        return one
     ridge, (first, second) = np.eye(len(one) - 1) / view.radius**2, view.halves
     for rounds in range(ROUNDS):
         pooled = view.pooled(one)
@@ -187,7 +196,7 @@ def _iterate(view: View, one: Array) -> Array:
     return one
 
 
-def _equations(chooser: Part, other: Part, one: Array, pooled: Array) -> tuple[Array, Array]:
+def _equations(chooser: Subsample, other: Subsample, one: Array, pooled: Array) -> tuple[Array, Array]:
     """What one half of the samples adds to the normal equations, with the other half as instrument."""
     best = np.arange(len(pooled)), (chooser.deltas @ one).argmax(axis=1)
     squares, counts = chooser.squares(one)[best], chooser.counts[best]

@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorplan.core import Array
 from tensorplan.optimism import Solution
-from tensorplan.planners.certified.bets import Bet, Tally, Term
+from tensorplan.planners.certified.bets import WIDE, Bet, Tally, Term
 from tensorplan.planners.certified.box import Box
 from tensorplan.planners.certified.table import Estimate, StateTable
 from tensorplan.planners.evidence.ledger import Ledger
@@ -24,6 +24,12 @@ from tensorplan.planners.tensorplan.sol import ROUNDING, Sol
 
 BOX_NODES = 60
 """Node limit for each side of the box."""
+
+DIRECTIONS = 32
+"""The most directions in which a box is bounded."""
+
+NEGLIGIBLE = 1e-12
+"""The variance, relative to the largest, up to which features count as constant in a direction."""
 
 CUTS = 50
 """Rounds per optimistic step of adding the value ranges that θ violates."""
@@ -178,10 +184,15 @@ class Measurements:
 
 
 def spread_directions(measured: Iterable[Measured], dimension: int) -> Array:
-    """Orthonormal directions, (d, d): those in which next features vary most and least, over all measured pairs."""
+    """Orthonormal directions, (d, k): those in which next features vary most, over all measured pairs."""
+    if dimension >= WIDE:
+        return np.zeros((dimension, 0))
     spread = np.zeros((dimension, dimension))
     for state in measured:
         for bet in state.bets:
             tally = bet.all[0].tally
-            spread += tally.scatter[1:, 1:] / max(tally.n, 1)
-    return np.asarray(np.linalg.eigh(spread)[1])
+            if tally.scatter is not None:
+                spread += tally.scatter[1:, 1:] / max(tally.n, 1)
+    sizes, directions = np.linalg.eigh(spread)
+    vary = sizes > NEGLIGIBLE * max(float(sizes[-1]), NEGLIGIBLE)
+    return np.asarray(directions[:, vary][:, -DIRECTIONS:])

@@ -39,11 +39,10 @@ from tensorplan.core.intervals import betting_upper_bound
 from tensorplan.optimism import Solution
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.certified.closing import Closing
-from tensorplan.planners.certified.derivation import Derivation, Evidence, derive
 from tensorplan.planners.certified.evaluate import EVALUATION, Bounds, Evaluator
 from tensorplan.planners.certified.measuring import Measurements
+from tensorplan.planners.certified.proving import Derivation, Evidence, certified_proof, derive
 from tensorplan.planners.certified.table import Estimate, StateTable
-from tensorplan.planners.certified.transcript import certified_proof
 from tensorplan.planners.evidence.challenge import ATTACK, DOUBTED, PILOT, ROUNDS, doubts, find_rival, inconclusive
 from tensorplan.planners.evidence.claims import assumption, explained_gap, rounding_of, table_refutation, unfit_by_table
 from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePlayer, Visits, key_of
@@ -230,7 +229,8 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
     def _claim(self, derivation: Derivation) -> None:
         """Claim no less than what was derived."""
         proved = min(derivation.bound + self.config.eta, self.bounds.high)
-        self.bounds.upper = max(self.bounds.upper, proved)
+        if proved > self.bounds.upper + self.bounds.rounding:
+            self.bounds.upper = proved
 
     def _derive(self, claimed: float, earned: float | None = None) -> Derivation:
         """The upper bound from its evidence; with a lower bound on v*(s0), if that is given."""

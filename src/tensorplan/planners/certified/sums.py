@@ -6,8 +6,9 @@ The cases cover all combinations of optimal actions.  At least one of them is tr
 supermartingale, and which one that is does not depend on any sample.  So one share of the failure probability serves
 all cases together, and the largest bound of a case is an upper bound on <φ(s0), θ*>.
 
-A case counts as many samples of each of its pairs as its weights ask for, so that cases may grow apart: one that is
-wrong by far is excluded by a few samples.
+Samples of a sum are drawn for one pair at a time, so that they are independent given those before; samples of several
+actions that share their noise count for rows only.  A case counts as many samples of each of its pairs as its weights
+ask for, so that cases may grow apart: one that is wrong by far is excluded by a few samples.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tensorplan.core import Array
 from tensorplan.optimism import Program, Search, Solution
 from tensorplan.planners.certified.bets import Bet, Tally, Term, planned_bet
 from tensorplan.planners.certified.box import Box
-from tensorplan.planners.certified.design import Design, Model, Pair, PlannedCase
+from tensorplan.planners.certified.design import Blueprint, Hypothesis, Pair, PlannedCase
 from tensorplan.planners.certified.measuring import Measured, Measurements, copy_bet
 from tensorplan.planners.certified.table import Estimate
 from tensorplan.planners.tensorplan.sol import ROUNDING, Sol
@@ -45,8 +46,8 @@ CHEAP = 0.1
 OVERDUE = 1.3
 """A case that has had so many times its designed samples has missed the target, if it is not a cheap one."""
 
-Draws = list[tuple[Estimate, list[int], list[Tally]]]
-"""Samples of each action at a state, and the tallies that count them."""
+Draws = list[tuple[Estimate, list[int], dict[int, list[Tally]]]]
+"""Samples of each action at a state, and the tallies that count them, by action."""
 
 
 @dataclass(eq=False)
@@ -109,7 +110,7 @@ class Sum:
     target: float
 
     @staticmethod
-    def begin(design: Design, model: Model, measurements: Measurements, target: float) -> Sum:
+    def begin(design: Blueprint, model: Hypothesis, measurements: Measurements, target: float) -> Sum:
         """Fix the weights of the sums, and measure their states from now on."""
         number, share = measurements.ledger.take("sum")
         estimates = model.view.estimates
@@ -159,13 +160,13 @@ class Sum:
         for state in self.states:
             fewest = [max(0, LEAST - int(n)) for n in state.counts]
             if any(fewest):
-                draws.append((state.estimate, fewest, []))
+                draws.append((state.estimate, fewest, {}))
         for (estimate, action), wanted in self._wanted().items():
             before = 0
             for n in sorted({n for n, _ in wanted}):  # those that want most count all, others the first part
                 counts = [0] * len(estimate.moments.counts)
                 counts[action] = n - before
-                draws.append((estimate, counts, [tally for m, tally in wanted if m >= n]))
+                draws.append((estimate, counts, {action: [tally for m, tally in wanted if m >= n]}))
                 before = n
         return draws
 
@@ -186,7 +187,7 @@ class Sum:
         return self.upper
 
 
-def samples_of(case: PlannedCase, model: Model, share: float) -> dict[Pair, float]:
+def samples_of(case: PlannedCase, model: Hypothesis, share: float) -> dict[Pair, float]:
     """Samples of each pair with which the sum of a case is accurate enough."""
     radii, log = model.radii(case.accuracy), math.log(1 / share) + EXTRA
     sizes = {pair: abs(w) * float(radii[pair]) for pair, w in case.weights.items()}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensorplan.core import Array
-from tensorplan.planners.certified.fit import Fit, View
+from tensorplan.planners.certified.fit import FittedTheta, TableView
 from tensorplan.planners.certified.measuring import Measurements
 from tensorplan.planners.certified.table import Estimate
 
@@ -32,6 +32,9 @@ CLOSE_SECOND = 8
 
 FIRST_SAMPLES, GROWTH = 64, 4
 """The most samples in the first batch of a pair, and by how much a later one may add to those that it has."""
+
+ANEW = 1.5
+"""A pair that was measured before gets so many times its samples, at least."""
 
 NEGLIGIBLE = 1e-12
 """The least length of a gradient."""
@@ -56,7 +59,9 @@ class Surveyor:
     def __init__(self, measurements: Measurements, least: float) -> None:
         self.measurements, self.table, self.least = measurements, measurements.table, least
 
-    def exclude(self, one: Array, view: View, fit: Fit, most: float = math.inf) -> list[tuple[Estimate, float]]:
+    def exclude(
+        self, one: Array, view: TableView, fit: FittedTheta, most: float = math.inf
+    ) -> list[tuple[Estimate, float]]:
         """Measure the best states, of those that take at most so many samples; which they are, with their values."""
         choices = sorted(self._choices(one, view, fit, most), key=lambda choice: -choice.score)
         few = max(2, len(one[1:]) // 2)
@@ -76,7 +81,7 @@ class Surveyor:
                 taken.append((estimate, choice.size))
         return taken
 
-    def _choices(self, one: Array, view: View, fit: Fit, most: float) -> list[Choice]:
+    def _choices(self, one: Array, view: TableView, fit: FittedTheta, most: float) -> list[Choice]:
         """The states that θ violates, where they can be queried."""
         values, excused = view.deltas @ one, self.measurements.sol.step * self.measurements.sol.eta
         doubt = DOUBT * np.sqrt(fit.variances / view.counts)
@@ -92,15 +97,14 @@ class Surveyor:
             log = math.log(1 / (shares if state is None else state.bets[0].share)) + 2
             drawn = np.zeros(view.counts.shape[1]) if state is None else state.counts
             if below[number].min() > self.least:
-                sizes = below[number]
-                depth = float((sizes / steep[number]).min())
-                samples = self._samples(sizes, fit.variances[number], estimate.width, log)
+                sizes, which = below[number], np.arange(len(drawn))
             else:
-                action = int(above[number].argmax())
-                sizes = above[number, action]
-                depth = float(sizes / steep[number, action])
-                samples = np.zeros_like(drawn)
-                samples[action] = self._samples(sizes, fit.variances[number, action], estimate.width, log)
+                which = above[number].argmax(keepdims=True)
+                sizes = above[number, which]
+            depth = float(np.min(sizes / steep[number, which]))
+            samples = np.zeros_like(drawn)
+            enough = self._samples(sizes, fit.variances[number, which], estimate.width, log)
+            samples[which] = np.maximum(enough, ANEW * drawn[which])  # what it has did not exclude θ
             price = float(np.maximum(samples - drawn, 0.0).sum())
             if 0 < price <= most:
                 found.append(Choice(depth / price, number, samples, float(np.min(sizes))))

@@ -6,18 +6,20 @@ rest on tallies of samples drawn after it was decided what they are for (:mod:`t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorplan.core import Access, Array, Node
-from tensorplan.planners.certified.bets import Tally
+from tensorplan.planners.certified.bets import WIDE, Tally
 from tensorplan.planners.evidence.approx_td import Moments
 from tensorplan.planners.evidence.evaluation import Visits, key_of
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.evidence.queries import Queries
+
+NO_TALLIES: Mapping[int, Sequence[Tally]] = {}
 
 
 class Estimate:
@@ -57,12 +59,14 @@ class Estimate:
         """The sample variances of l_a(θ), (A,)."""
         return np.array([self.moments.variance(action, theta) for action in range(len(self.moments.counts))])
 
-    def add(self, batch: Moments, more: Sequence[Tally], *, first: bool) -> None:
+    def add(self, batch: Moments, more: Mapping[int, Sequence[Tally]], *, first: bool) -> None:
         """Add fresh samples; tallies have a mean of earlier samples as their prediction."""
         for action in np.flatnonzero(batch.counts).tolist():
-            tallies = [*self.tallies[action : action + 1], *more]
+            tallies = [*self.tallies[action : action + 1], *more.get(action, ())]
             if tallies:
-                scatter = batch.second(action, self.moments.sums[action] / self.moments.counts[action])
+                wide = len(self.phi) >= WIDE
+                origin = self.moments.sums[action] / self.moments.counts[action]
+                scatter = None if wide else batch.second(action, origin)
                 for tally in tallies:
                     tally.add(int(batch.counts[action]), batch.sums[action], scatter)
         self.learn(batch, first=first)
@@ -102,10 +106,13 @@ class StateTable:
         estimate.node = node
         return estimate
 
-    def draw(self, estimate: Estimate, counts: Sequence[int], tallies: Sequence[Tally] = ()) -> None:
+    def draw(
+        self, estimate: Estimate, counts: Sequence[int], tallies: Mapping[int, Sequence[Tally]] = NO_TALLIES
+    ) -> None:
         """Fresh samples of each action at a state of this episode, in two halves.
 
-        ``tallies`` count them too, if they are of one action.
+        ``tallies`` are those of one action that count them too.  Samples of several actions may share their noise, so
+        that no sum may count them together.
         """
         assert estimate.node is not None
         halves = [(n + 1) // 2 for n in counts]

@@ -1,26 +1,30 @@
-"""The derivation of an upper bound from samples alone, as it is written into a proof.
+"""Proofs of the certified mode: an upper bound derived from samples alone, and written down with them.
 
 While planning goes on, rows are tightened by a box that rests on earlier rows.  A proof begins with the ball instead:
-the rows of the last samples bound a box, the box tightens the rows, and so on in a few passes.
+the rows of the last samples bound a box, the box tightens the rows, and so on in a few passes.  The checker of
+:mod:`tensorplan.proofs` follows them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorplan.core import Array
+from tensorplan.core import Access, Array, Certificate
 from tensorplan.optimism import Solution
-from tensorplan.planners.certified.bets import Tally
+from tensorplan.planners.certified.bets import Bet, Tally
 from tensorplan.planners.certified.box import Box
 from tensorplan.planners.certified.measuring import BOX_NODES, Measured, Measurements, spread_directions, write_rows
 from tensorplan.planners.certified.sums import Case, Sum
 from tensorplan.planners.certified.table import Estimate
+from tensorplan.planners.evidence.evaluation import Evaluation
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan.sol import Sol
+from tensorplan.planners.tensorplan.transcript import Transcript
+from tensorplan.proofs.proof import Proof, plain_tree, written
 
 PASSES = 8
 """Most passes of a derivation."""
@@ -106,6 +110,8 @@ def derive(
         if bound <= claimed + ROUNDED * (1 + sol.radius) or len(passes) == PASSES or not evidence.measured:
             break
         directions = spread_directions(evidence.measured, sol.dimension)
+        if not directions.size:
+            break
         ends = [[sol.most(sign * v, BOX_NODES, certificate=True) for v in directions.T] for sign in (1, -1)]
         passes.append(Pass(box, directions, *ends))
         up, down = (np.array([end.bound for end in side]) for side in ends)
@@ -121,3 +127,91 @@ def _bound(evidence: Evidence, sol: Sol, phi: Array, box: Box, nodes: int) -> fl
     if evidence.cases:
         return max(case.solve(sol, phi, box).bound for case in evidence.cases)
     return sol.optimum(nodes).bound
+
+
+def certified_proof(
+    access: Access,
+    sol: Sol,
+    discount: float,
+    root: Estimate,
+    evidence: Evidence,
+    derivation: Derivation,
+    earned: bool,
+    evaluation: Evaluation | None,
+    certificate: Certificate,
+) -> Proof:
+    """The proof: the samples of all measured states, what is derived from them, and the returns of the policy."""
+    transcript = Transcript(access, sol, discount, root.place, root.phi)
+    numbers = {state: number for number, state in enumerate(evidence.measured)}
+    measured = [
+        {
+            "number": state.number,
+            "state": transcript.number(state.estimate.place, state.estimate.phi),
+            "samples": [{**_samples(bet.all[0].tally), "bet": bet.planned} for bet in state.bets],
+        }
+        for state in evidence.measured
+    ]
+    by_place = {state.estimate: number for state, number in numbers.items()}
+    trees = [plain_tree(found.certificate) for found in derivation.found]
+    cases = [
+        {
+            "choices": [[numbers[state], action] for state, action in case.choices.items()],
+            **_sum(case.bet, by_place, derivation.box),
+            "tree": tree,
+        }
+        for case, tree in zip(evidence.cases, trees, strict=bool(evidence.cases))
+    ]
+    parts = {
+        "measured": measured,
+        "ranged": [transcript.number(estimate.place, estimate.phi) for estimate in evidence.ranged],
+        "passes": [
+            {
+                "radii": _radii(evidence.measured, part.box),
+                "directions": part.directions.tolist(),
+                "up": [plain_tree(end.certificate) for end in part.up],
+                "down": [plain_tree(end.certificate) for end in part.down],
+            }
+            for part in derivation.passes
+        ],
+        "radii": _radii(evidence.measured, derivation.box),
+        "earned": earned,
+        "sum": {"number": evidence.number, "cases": cases} if cases else None,
+        "returns": _returns(evaluation),
+    }
+    return transcript.proof("certified", certificate.failure, certificate, parts, None if cases else trees[0])
+
+
+def _samples(tally: Tally) -> dict[str, Any]:
+    scatter = None if tally.scatter is None else tally.scatter.tolist()
+    return {"n": tally.n, "sums": tally.sums.tolist(), "scatter": scatter}
+
+
+def _radii(measured: Sequence[Measured], box: Box) -> list[list[Any]]:
+    """The radii of all measured states, with a box."""
+    return [[written(radius) for radius in state.radii(box).tolist()] for state in measured]
+
+
+def _sum(bet: Bet | None, numbers: dict[Estimate, int], box: Box) -> dict[str, Any]:
+    if bet is None:
+        return {"bet": 0.0, "radius": 0.0, "terms": []}
+    terms = [
+        {"measured": numbers[t.about], "action": t.action, "weight": t.weight, **_samples(t.tally)} for t in bet.all
+    ]
+    return {"bet": bet.planned, "radius": bet.radius(box), "terms": terms}
+
+
+def _returns(evaluation: Evaluation | None) -> dict[str, Any]:
+    if evaluation is None:
+        return {"kind": "none"}
+    values, counts = np.unique(evaluation.visits.returns[: evaluation.shown], return_counts=True)
+    bets, copies = np.unique(evaluation.bets, return_counts=True)
+    return {
+        "kind": "sample",
+        "number": evaluation.number,
+        "values": _pairs(values.tolist(), counts.tolist()),
+        "bets": _pairs(bets.tolist(), copies.tolist()),
+    }
+
+
+def _pairs(values: Sequence[float], counts: Sequence[int]) -> list[list[float]]:
+    return [list(pair) for pair in zip(values, counts, strict=True)]
