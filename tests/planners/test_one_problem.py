@@ -67,7 +67,10 @@ def test_hard_instances_and_maps_that_look_the_same_are_not():
         (
             tp.TensorPlan(delta=0.2, budget=20_000),
             lambda seed: tp.from_gym(
-                "FrozenLake-v1", desc=(["SFF", "FFF", "FFG"], ["SHF", "FFF", "FFG"])[seed], features="onehot", horizon=6
+                "FrozenLake-v1",
+                desc=(["SFF", "FFF", "FFG"], ["SHF", "FFF", "FFG"])[seed],
+                features="onehot@time",
+                horizon=6,
             ),
         ),
     ):

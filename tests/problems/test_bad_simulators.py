@@ -82,7 +82,7 @@ class Started(Good):
 
 
 def problem(mdp):
-    return tp.Problem(mdp, lambda s, h: np.array([1.0, math.cos(s)]) / 2, bound=4.0, name="bad")
+    return tp.Problem(mdp, lambda s, h: np.array([3.0 - h, math.cos(s)]) / 4, bound=4.0, name="bad")
 
 
 STEPS = {

@@ -211,7 +211,7 @@ def test_a_box_does_not_rest_on_itself():
     data = copy.deepcopy(certificate.proof.data)
     assert data["passes"]
     data["passes"].pop()
-    with pytest.raises(tp.CertificateError, match="is claimed, and .* is needed"):
+    with pytest.raises(tp.CertificateError, match=r"is claimed, and .* is needed"):
         check(Proof(data))
 
 

@@ -7,8 +7,8 @@ from helpers import local
 from scipy import stats
 
 import tensorplan as tp
-from tensorplan.planners.evidence.ledger import Ledger
 from tensorplan.planners.certified import planning as certified
+from tensorplan.planners.evidence.ledger import Ledger
 
 
 def too_many(trials, probability):

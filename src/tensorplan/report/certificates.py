@@ -109,6 +109,6 @@ def _proved(checked: Checked) -> list[str]:
 
 def _counts(proof: Proof, checked: Checked) -> dict[str, int]:
     """The size of the proof, without the parts that its mode does not use."""
-    parts = ("states", "answers" if proof.data["mode"] == "exact" else "measurements")
+    parts = ("states", "answers" if proof.data["mode"] == "exact" else "measured")
     sizes = {name: len(part) for name in parts if isinstance(part := proof.data.get(name), list)}
     return {**sizes, "rows": checked.rows, "disjunctions": checked.disjunctions, "leaves": checked.leaves}

@@ -54,7 +54,7 @@ def test_a_proof_goes_to_a_file_and_is_checked(cli, tmp_path):
 def test_proofs_of_random_problems_and_of_refutations_are_checked(cli, proofs):
     code, out, _ = cli("check", str(proofs["certified"]))
     assert code == 0
-    assert ", measurements " in out
+    assert ", measured " in out
     assert "proved, at confidence 0.95: v*(s0) is in [" in out
     code, out, _ = cli("check", str(proofs["refuted"]))
     assert code == 0
@@ -151,7 +151,7 @@ CHANGES = {
     "another status": ("exact", lambda data: data["claim"].update(status="refuted")),
     "an unknown mode": ("exact", lambda data: data.update(mode="believed")),
     "no tree": ("exact", lambda data: data.pop("tree")),
-    "a smaller radius": ("certified", lambda data: data["measurements"][0]["radii"].__setitem__(0, 1e-6)),
+    "a smaller radius": ("certified", lambda data: data["radii"][0].__setitem__(0, 1e-6)),
     "more samples": ("certified", lambda data: data["returns"]["values"].__setitem__(0, [0.0, 10**6])),
     "a better bound": ("certified", lambda data: data["claim"].update(upper=data["claim"]["lower"])),
     "less doubt": ("certified", lambda data: data.update(zeta=1e-12)),

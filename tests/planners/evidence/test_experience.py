@@ -8,7 +8,7 @@ import tensorplan as tp
 from tensorplan.planners.evidence.challenge import Explorer, candidates, find_path, find_rival
 from tensorplan.planners.evidence.evaluation import RANDOM, EpisodePlayer
 from tensorplan.planners.evidence.experience import Experience
-from tensorplan.planners.evidence.ledger import Ledger
+from tensorplan.planners.evidence.ledger import SHARES, Ledger
 from tensorplan.planners.evidence.queries import Queries
 
 
@@ -125,11 +125,15 @@ def test_rivals_are_random_play_the_model_and_a_tree():
 
 
 def test_shares_add_up_to_at_most_the_whole_however_long_a_session_is():
-    for actions in (1, 5):
-        ledger, zeta = Ledger(0.05), 0.05
-        assert ledger.next_measurement(actions) == pytest.approx(zeta / (4 * actions))
-        rows = sum(actions * ledger.measurement(actions)[1] for _ in range(10_000))
-        policies = sum(ledger.policy()[1] for _ in range(10_000))
-        assert 0.499 * zeta < rows <= zeta / 2
-        assert 0.499 * zeta < policies <= zeta / 2
-    assert Ledger(0.05).policy() == (1, 0.05 / 4)
+    """The table of shares in :mod:`tensorplan.planners.evidence.ledger`, and in docs/certificate.md."""
+    zeta, kinds = 0.05, {"rows": 1 / 8, "sum": 3 / 8, "policy": 1 / 2}
+    ledger, total = Ledger(zeta), 0.0
+    assert set(SHARES) == set(kinds)
+    for kind, part in kinds.items():
+        assert ledger.next(kind) == pytest.approx(part * zeta / 2)
+        shares = [ledger.take(kind) for _ in range(10_000)]
+        assert [number for number, _ in shares] == list(range(1, 10_001))
+        assert all(share == ledger.share(kind, number) for number, share in shares)
+        assert 0.999 * part * zeta < sum(share for _, share in shares) <= part * zeta
+        total += sum(share for _, share in shares)
+    assert 0.999 * zeta < total <= zeta

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 from helpers import local
+from tensorplan.planners.tensorplan.measuring import SHARP, SHARPNESS
 
 import tensorplan as tp
 from tensorplan.optimism import solve
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan import measuring, sol
-from tensorplan.planners.tensorplan.measuring import SHARP, SHARPNESS
 from tensorplan.planners.tensorplan.sol import Sol
 
 D = 10

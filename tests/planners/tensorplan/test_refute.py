@@ -313,7 +313,7 @@ def test_ctrl_c_while_the_refutation_is_explained_keeps_the_refutation_and_the_e
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tensorplan.planners.tensorplan.refute.smallest_eta", interrupted)
+    monkeypatch.setattr("tensorplan.planners.tensorplan.refute.Inquiry.smallest_eta", interrupted)
     with pytest.raises(tp.NotRealizable, match="was not looked for to the end") as caught:
         tp.run(tp.make("layered/3x6:eta=0.3"), tp.TensorPlan())
     assert caught.value.eta is caught.value.bound is None

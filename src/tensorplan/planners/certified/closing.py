@@ -27,7 +27,7 @@ from tensorplan.planners.certified.measuring import Measurements
 from tensorplan.planners.certified.sums import EXTRA, Sum, samples_of
 from tensorplan.planners.certified.survey import Surveyor
 from tensorplan.planners.certified.table import Estimate
-from tensorplan.planners.evidence.evaluation import Visits
+from tensorplan.planners.evidence.evaluation import Evaluation, Visits
 
 EPISODES = 16
 """Episodes of a pilot run that looks for states."""
@@ -70,11 +70,11 @@ such a factor since it was frozen."""
 SAME = 1.02
 """The growth of the samples up to which a fit is kept."""
 
+TINY = 1e-9
+"""The least accuracy."""
+
 CLOSE = 0.02
 """The least distance of an aim above the fit, as a share of the goal."""
-
-Excluding = list[tuple[Estimate, float]]
-"""States that were measured, and by how much they exclude the optimistic parameter."""
 
 
 class Closing:
@@ -127,8 +127,8 @@ class Closing:
 
     # ------------------------------------------------------------------ moves
 
-    def move(self, found: Solution) -> Excluding:
-        """The next move; the states that were measured."""
+    def move(self, found: Solution) -> None:
+        """The next move."""
         assert found.theta is not None
         optimum = np.concatenate([[1.0], found.theta])
         if not self.visits.returns:
@@ -139,23 +139,23 @@ class Closing:
             self._pilot(self.fit.theta)
             self.look(optimum)
         excess, goal = self.bounds.upper - self.value, self.bounds.goal
-        if promoted and leader is not None:
-            if self._disappointing():
-                self._promote()
-                return []
-            error = leader.visits.mean - leader.lower
-            if error / leader.visits.queries >= (self.bounds.upper - leader.visits.mean) / (self.measuring + 1):
-                self.evaluator.grow(leader)
-                return []
-        elif excess <= READY * goal:
+        if promoted and leader is not None and self._disappointing():
             self._promote()
-            return []
-        if self.sum is not None and not self.sum.finished and self.sum.target < self.bounds.upper:
+        elif promoted and leader is not None and self._evaluation_is_due(leader):
+            self.evaluator.grow(leader)
+        elif not promoted and excess <= READY * goal:
+            self._promote()
+        elif self.sum is not None and not self.sum.finished and self.sum.target < self.bounds.upper:
             self._grow(self.sum)
-            return []
-        if not promoted and excess > goal and self.exploring < EXPLORED * self.queries.spent:
-            return self._explore(optimum)
-        return self._measure(optimum, excess, promoted)
+        elif not promoted and excess > goal and self.exploring < EXPLORED * self.queries.spent:
+            self._explore(optimum)
+        else:
+            self._measure(optimum, excess, promoted)
+
+    def _evaluation_is_due(self, leader: Evaluation) -> bool:
+        """Whether the lower bound has the larger error per query."""
+        error, visits = leader.visits.mean - leader.lower, leader.visits
+        return error / visits.queries >= (self.bounds.upper - visits.mean) / (self.measuring + 1)
 
     def _pilot(self, theta: Array) -> None:
         """A pilot run of the policy of θ."""
@@ -183,50 +183,49 @@ class Closing:
         less = self.value - visits.mean - visits.error
         return less > DISAPPOINTING * self.bounds.goal and self._learned > LEARNED * self.frozen
 
-    def _explore(self, optimum: Array) -> Excluding:
+    def _explore(self, optimum: Array) -> None:
         """Episodes of the optimistic policy; states that exclude its parameter cheaply are measured."""
         before = self.queries.spent
         self.evaluator.pilot(optimum, EPISODES // 2)
         self.look(optimum)
-        taken = self._survey(optimum, max(CHEAP, CHEAP_SHARE * self.queries.spent))
+        self._survey(optimum, max(CHEAP, CHEAP_SHARE * self.queries.spent))
         self.exploring += self.queries.spent - before
-        return taken
 
-    def _survey(self, optimum: Array, most: float = math.inf) -> Excluding:
+    def _survey(self, optimum: Array, most: float = math.inf) -> None:
         """Measure states that exclude the optimistic parameter; if there are none, refine the table."""
         before = self.queries.spent
-        taken = self.surveyor.exclude(optimum, self.view, self.fit, most)
-        if not taken and most == math.inf:
+        if not self.surveyor.exclude(optimum, self.view, self.fit, most) and most == math.inf:
             for estimate, _ in self.table.visited(self.visits):
                 self.table.fill(estimate, 2 * estimate.moments.n)
         self.measuring += self.queries.spent - before
-        return taken
 
     # ------------------------------------------------------------------ experiments
 
-    def _measure(self, optimum: Array, excess: float, promoted: bool) -> Excluding:
+    def _measure(self, optimum: Array, excess: float, promoted: bool) -> None:
         """Design an experiment, and begin it."""
         model = self._model()
         aim = CLOSER * max(excess, CLOSE * self.bounds.goal) if promoted else AIM * self.bounds.goal
-        while True:
+        while self.value + aim < self.bounds.upper:
             target = self.value + aim
-            if target >= self.bounds.upper:
-                return self._survey(optimum)
             design = self._design(model, target)
-            if not design.accuracy:
-                return self._look_elsewhere(design.found, optimum)
-            price = 2 * (math.log(1 / self.measurements.ledger.next("sum")) + EXTRA) / design.accuracy**2
-            if price <= max(AFFORDABLE * self.queries.spent, SMALL):
-                break
+            price = 2 * (math.log(1 / self.measurements.ledger.next("sum")) + EXTRA) / max(design.accuracy, TINY) ** 2
+            if not design.accuracy or price <= max(AFFORDABLE * self.queries.spent, SMALL):
+                self._begin(design, model, target, optimum)
+                return
             aim *= WIDER
-        if not design.cases:
-            return self._survey(optimum)
-        if not any(case.weights for case in design.cases):
-            return []  # ranges of values suffice, which need no samples
-        if not self._detail(design, model):
+        self._survey(optimum)
+
+    def _begin(self, design: Blueprint, model: Hypothesis, target: float, optimum: Array) -> None:
+        """Begin an experiment if there is one, and the table has samples enough to fix its weights."""
+        if not design.accuracy:
+            self._look_elsewhere(design.found, optimum)
+        elif not design.cases:
+            self._survey(optimum)
+        elif not any(case.weights for case in design.cases):
+            pass  # ranges of values suffice, which need no samples
+        elif not self._detail(design, model):
             self.sum = Sum.begin(design, model, self.measurements, target)
             self._grow(self.sum)
-        return []
 
     def _model(self) -> Hypothesis:
         sol, cut, patience = self.sol, self.measurements.cut, self.sol.nodes_in(PATIENCE)
@@ -249,10 +248,11 @@ class Closing:
         model.searched = 0
         return design
 
-    def _look_elsewhere(self, found: Solution, optimum: Array) -> Excluding:
+    def _look_elsewhere(self, found: Solution, optimum: Array) -> None:
         """The table does not determine v*(s0): episodes of the model's optimistic policy, or more samples."""
         if found.theta is None:
-            return self._survey(optimum)
+            self._survey(optimum)
+            return
         self.optimist = np.concatenate([[1.0], found.theta])
         before, known = self.queries.spent, len(self.table.estimates)
         self.evaluator.pilot(self.optimist, EPISODES)
@@ -260,7 +260,6 @@ class Closing:
             for estimate in self.working:
                 self.table.fill(estimate, 2 * estimate.moments.n)
         self.exploring += self.queries.spent - before
-        return []
 
     def _detail(self, design: Blueprint, model: Hypothesis) -> bool:
         """Draw samples of pairs whose weights are not known well; False if there are none."""

@@ -20,6 +20,7 @@ from tensorplan.planners.certified.bets import WIDE, Bet, Tally, Term
 from tensorplan.planners.certified.box import Box
 from tensorplan.planners.certified.table import Estimate, StateTable
 from tensorplan.planners.evidence.ledger import Ledger
+from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan.sol import ROUNDING, Sol
 
 BOX_NODES = 60
@@ -94,15 +95,15 @@ def write_rows(
     """Write T2 for some states, and T1 and T3 for measured ones, into Sol anew."""
     sol.renew()
     for estimate in ranged:
-        sol.values(estimate.place, estimate.phi, *value_range(estimate.place.stage), estimate)
+        sol.values(estimate.place, estimate.phi, *value_range(estimate.place.stage), estimate, samples=0)
     for state in measured:
-        deltas, radii, place = state.deltas, state.radii(box), state.estimate.place
+        deltas, radii, place, counts = state.deltas, state.radii(box), state.estimate.place, state.counts
         for action in np.flatnonzero(np.isfinite(radii)).tolist():
-            sol.inequality(place, deltas[action], float(radii[action]), state, action)
+            sol.inequality(place, deltas[action], float(radii[action]), state, action, int(counts[action]))
         if np.isfinite(radii).all():
             allowed = radii + sol.step * sol.eta
             scale = allowed.max() / allowed  # |l_a| <= ρ_a + (1 + γ) η for some a, as forms with one tolerance
-            sol.disjunction(place, deltas * scale[:, None], float(radii.max()), state)
+            sol.disjunction(place, deltas * scale[:, None], float(radii.max()), state, int(counts.sum()))
 
 
 class Measurements:
@@ -153,12 +154,22 @@ class Measurements:
             self.box = Box.within(directions, -np.array(ends[1]), np.array(ends[0]), self.sol.radius)
             self.write()
 
+    def excluding(self, theta: Array) -> list[tuple[Place, float]]:
+        """The measured states that exclude θ, with the size of the temporal difference that does."""
+        one, found = np.concatenate([[1.0], theta]), list[tuple[Place, float]]()
+        least = self.sol.step * self.sol.eta + BROKEN * (1 + self.sol.radius)
+        for state in self.measured.values():
+            values, allowed = state.deltas @ one, state.radii(self.box) + least
+            if (values < -allowed).all() or (values > allowed).any():
+                found.append((state.estimate.place, float(np.abs(values[np.abs(values) > allowed]).min())))
+        return found
+
     def add_range(self, estimate: Estimate) -> None:
         """T2 for a state, once."""
         if not estimate.ranged:
             estimate.ranged = True
             self.ranged += 1
-            self.sol.values(estimate.place, estimate.phi, *self.value_range(estimate.place.stage), estimate)
+            self.sol.values(estimate.place, estimate.phi, *self.value_range(estimate.place.stage), estimate, samples=0)
 
     def cut(self, theta: Array) -> bool:
         """Add the value ranges that θ violates most; whether there were any."""

@@ -28,6 +28,7 @@ planning ends when they are within δ/2 + η + (1 + γ) η Σ_t γ^t, and the ce
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,9 +46,10 @@ from tensorplan.planners.certified.proving import Derivation, Evidence, certifie
 from tensorplan.planners.certified.table import Estimate, StateTable
 from tensorplan.planners.evidence.challenge import ATTACK, DOUBTED, PILOT, ROUNDS, doubts, find_rival, inconclusive
 from tensorplan.planners.evidence.claims import assumption, explained_gap, rounding_of, table_refutation, unfit_by_table
-from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePlayer, Visits, key_of
+from tensorplan.planners.evidence.evaluation import RANDOM, Candidate, EpisodePlayer, Evaluation, Visits, key_of
 from tensorplan.planners.evidence.experience import Experience
 from tensorplan.planners.evidence.ledger import Ledger
+from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.evidence.queries import Queries
 from tensorplan.planners.hindsight.anyway import upper_in_any_case
 from tensorplan.planners.tensorplan.config import Config
@@ -67,6 +69,9 @@ samples help more than more nodes."""
 
 SECONDS = 2.0
 """About the same in seconds: in high dimension nodes take longer."""
+
+LOOKED = 0.2
+"""About the seconds of each search for the η or B that would resolve a contradiction."""
 
 CLAIMED = ("certified", "eta", "doubtful", "budget")
 """The statuses of a bracket that has been attacked in vain; it is worth a second one that assumes nothing."""
@@ -88,6 +93,17 @@ class Settled:
     """The standard deviation of the candidate's returns."""
 
 
+@dataclass(frozen=True, eq=False)
+class Unsettled:
+    """The bracket for a start state where planning ended before the bounds met, and what it rests on."""
+
+    lower: float
+    upper: float
+    best: Candidate
+    earning: Evaluation | None
+    evidence: Evidence
+
+
 class CertifiedMemory:
     """The table, Sol, and the results for earlier start states."""
 
@@ -98,6 +114,7 @@ class CertifiedMemory:
         self.measurements = Measurements(sol, self.table, ledger)
         self.ledger = ledger
         self.settled: dict[Any, Settled] = {}
+        self.unsettled: dict[Any, Unsettled] = {}
         self.recalls = 0
 
 
@@ -161,7 +178,11 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         """Whether a return refutes the features."""
 
     def _begin(self) -> None:
-        self.known = self.memory.settled.get(key_of(self.access.root))
+        key = key_of(self.access.root)
+        self.known, begun = self.memory.settled.get(key), self.memory.unsettled.get(key)
+        if begun is not None:
+            self.bounds.lower, self.bounds.upper, self.evidence = begun.lower, begun.upper, begun.evidence
+            self.evaluator.best, self.evaluator.earning = begun.best, begun.earning
         self.table.begin(self.queries)
         self.root = self.table.at(self.access.root)
         self.sol.aim(self.root.phi, self.access.deadline)
@@ -189,14 +210,22 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
                 return "stopped"
             if found.theta is None:
                 return "limit"
-            excluding = self.closing.move(found)
+            self.closing.move(found)
             self.evaluator.keep_share()
-            failures = [(estimate.place, size) for estimate, size in excluding]
-            self.watch.tell(found, bounds.reported_upper, bounds.lower, self.closing.visits.path, failures)
+            self._tell(found)
             if self.watch.stopped:
                 return "stopped"
             if self._progress() == before:
                 return "limit"
+
+    def _tell(self, found: Solution) -> None:
+        """Report an iteration, with the states that exclude its parameter now."""
+        failures: list[tuple[Place, float]] = []
+        if self.watch.attended and found.theta is not None:
+            self.measurements.write()
+            failures = self.measurements.excluding(found.theta)
+        upper, lower = self.bounds.reported_upper, self.bounds.lower
+        self.watch.tell(found, upper, lower, self.closing.visits.path, failures)
 
     def _progress(self) -> tuple[int, tuple[int, int, int]]:
         """What changes in every useful iteration."""
@@ -376,18 +405,39 @@ class CertifiedPlanning(Planning[CertifiedPolicy]):
         return replace(certificate, proof=proof)
 
     def _policy(self, certificate: Certificate) -> CertifiedPolicy:
+        key, evaluator = key_of(self.access.root), self.evaluator
         if certificate.status in ("certified", "eta") and self.known is None:
-            settled = Settled(self.evaluator.best, certificate, self.evaluator.spread)
-            self.memory.settled[key_of(self.access.root)] = settled
+            self.memory.settled[key] = Settled(evaluator.best, certificate, evaluator.spread)
+            self.memory.unsettled.pop(key, None)
+        elif self.known is None:
+            bracket = self.bounds.lower, self.bounds.upper
+            self.memory.unsettled[key] = Unsettled(*bracket, evaluator.best, evaluator.earning, self.evidence)
         return CertifiedPolicy(self, certificate, self.watch.trace(self.root.phi))
 
     def _refutation(self, policy: CertifiedPolicy) -> NotRealizable:
         if self.unfit:
             return table_refutation(self.access, policy)
         certainty = f"at confidence {1 - self.ledger.zeta:g}"
-        return refutation(
-            self.sol, self.access.problem_name, self.config.eta, certainty, policy, stop=self.watch.waiting
+        eta, name, stop = self.config.eta, self.access.problem_name, self.watch.waiting
+        return refutation(self.sol, name, eta, certainty, policy, stop=stop, empty=self._conflicting)
+
+    def _conflicting(
+        self, eta: float | None = None, radius: float | None = None, among: Collection[Place] | None = None
+    ) -> tuple[bool, int]:
+        """Whether samples exclude all parameters with another η or B, or those at some places do; and the nodes."""
+        sol, place = self.sol, self.root.place
+        made = Sol(
+            sol.dimension,
+            sol.radius if radius is None else radius,
+            eta=sol.eta if eta is None else eta,
+            discount=self.config.discount,
         )
+        made.deadline = sol.deadline
+        evidence = self.evidence if among is None else self.evidence.at(among)
+        earned = self.bounds.lower if self.earned and (among is None or place in among) else None
+        ranges, nodes = self.measurements.value_range, sol.nodes_in(LOOKED)
+        derivation = derive(evidence, made, (place, self.root.phi), ranges, -math.inf, earned, nodes, 1)
+        return derivation.bound == -math.inf, derivation.nodes
 
     # ------------------------------------------------------------------ queries
 

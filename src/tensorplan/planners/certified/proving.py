@@ -7,7 +7,7 @@ the rows of the last samples bound a box, the box tightens the rows, and so on i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -61,6 +61,15 @@ class Evidence:
         cases = [case.copy(states, copied) for case in running.cases]
         return Evidence(ranged, list(states.values()), cases, running.number)
 
+    def at(self, places: Collection[Place]) -> Evidence:
+        """What is known at some places; the sum only if all its states are among them."""
+        ranged = [estimate for estimate in self.ranged if estimate.place in places]
+        measured = [state for state in self.measured if state.estimate.place in places]
+        summed = {state.estimate for case in self.cases for state in case.choices}
+        summed |= {term.about for case in self.cases for term in case.terms}
+        known = all(estimate.place in places for estimate in summed)
+        return Evidence(ranged, measured, self.cases if known else (), self.number)
+
 
 class Pass(NamedTuple):
     """Bounds on <v_j, θ> and <-v_j, θ> over rows that are tightened by a box."""
@@ -79,11 +88,18 @@ class Derivation:
     box: Box
     found: list[Solution]
     """By case; a single one where there are no cases."""
+    searched: int
+    """Nodes of the searches for the bound."""
 
     @property
     def bound(self) -> float:
         """On <φ(s0), θ*>; -inf if nothing is feasible."""
         return max(solution.bound for solution in self.found)
+
+    @property
+    def nodes(self) -> int:
+        """Of all searches."""
+        return sum(end.nodes for part in self.passes for end in (*part.up, *part.down)) + self.searched
 
 
 def derive(
@@ -94,20 +110,22 @@ def derive(
     claimed: float,
     earned: float | None,
     nodes: int,
+    most_passes: int = PASSES,
 ) -> Derivation:
     """The bound by the evidence, in as many passes as it takes to reach the claimed one.
 
     ``sol`` is for the rows; ``root`` is s0 with φ(s0); ``earned`` is a lower bound on v*(s0) that is used too, if there
     is one; ``nodes`` is the node limit of the search.
     """
-    (place, phi), box, passes = root, Box.ball(sol.radius, sol.dimension), list[Pass]()
+    (place, phi), box, passes, searched = root, Box.ball(sol.radius, sol.dimension), list[Pass](), 0
     sol.aim(phi)
     while True:
         write_rows(sol, evidence.ranged, evidence.measured, box, value_range)
         if earned is not None:
             sol.earned(place, phi, earned)
-        bound = _bound(evidence, sol, phi, box, nodes)
-        if bound <= claimed + ROUNDED * (1 + sol.radius) or len(passes) == PASSES or not evidence.measured:
+        bound, took = _bound(evidence, sol, phi, box, nodes)
+        searched += took
+        if bound <= claimed + ROUNDED * (1 + sol.radius) or len(passes) == most_passes or not evidence.measured:
             break
         directions = spread_directions(evidence.measured, sol.dimension)
         if not directions.size:
@@ -118,15 +136,14 @@ def derive(
         if np.isneginf([*up, *down]).any():
             break
         box = Box.within(directions, -down, up, sol.radius)
-    if evidence.cases:
-        return Derivation(passes, box, [case.solve(sol, phi, box, certificate=True) for case in evidence.cases])
-    return Derivation(passes, box, [sol.proof()])
+    found = [case.solve(sol, phi, box, certificate=True) for case in evidence.cases] or [sol.proof()]
+    return Derivation(passes, box, found, searched)
 
 
-def _bound(evidence: Evidence, sol: Sol, phi: Array, box: Box, nodes: int) -> float:
-    if evidence.cases:
-        return max(case.solve(sol, phi, box).bound for case in evidence.cases)
-    return sol.optimum(nodes).bound
+def _bound(evidence: Evidence, sol: Sol, phi: Array, box: Box, nodes: int) -> tuple[float, int]:
+    """The bound with a box, and how many nodes it took."""
+    found = [case.solve(sol, phi, box) for case in evidence.cases] or [sol.optimum(nodes)]
+    return max(each.bound for each in found), sum(each.nodes for each in found)
 
 
 def certified_proof(

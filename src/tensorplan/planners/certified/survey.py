@@ -16,7 +16,6 @@ import numpy as np
 from tensorplan.core import Array
 from tensorplan.planners.certified.fit import FittedTheta, TableView
 from tensorplan.planners.certified.measuring import Measurements
-from tensorplan.planners.certified.table import Estimate
 
 SHARPNESS = 2.0
 """A value is measured until it is this many radii."""
@@ -49,8 +48,6 @@ class Choice(NamedTuple):
     """In the view."""
     samples: Array
     """Of each action, in all, (A,)."""
-    size: float
-    """The value that is measured."""
 
 
 class Surveyor:
@@ -59,13 +56,11 @@ class Surveyor:
     def __init__(self, measurements: Measurements, least: float) -> None:
         self.measurements, self.table, self.least = measurements, measurements.table, least
 
-    def exclude(
-        self, one: Array, view: TableView, fit: FittedTheta, most: float = math.inf
-    ) -> list[tuple[Estimate, float]]:
-        """Measure the best states, of those that take at most so many samples; which they are, with their values."""
+    def exclude(self, one: Array, view: TableView, fit: FittedTheta, most: float = math.inf) -> bool:
+        """Measure the best states, of those that take at most so many samples; False if there are none."""
         choices = sorted(self._choices(one, view, fit, most), key=lambda choice: -choice.score)
         few = max(2, len(one[1:]) // 2)
-        taken = []
+        taken = False
         for choice in choices[:few]:
             if choice.score < choices[0].score / CLOSE_SECOND:
                 break
@@ -78,7 +73,7 @@ class Surveyor:
             missing = np.ceil(np.minimum(choice.samples, room)) - state.counts
             if (missing > 0).any():
                 self.table.draw(estimate, [max(0, int(n)) for n in missing])
-                taken.append((estimate, choice.size))
+                taken = True
         return taken
 
     def _choices(self, one: Array, view: TableView, fit: FittedTheta, most: float) -> list[Choice]:
@@ -107,7 +102,7 @@ class Surveyor:
             samples[which] = np.maximum(enough, ANEW * drawn[which])  # what it has did not exclude θ
             price = float(np.maximum(samples - drawn, 0.0).sum())
             if 0 < price <= most:
-                found.append(Choice(depth / price, number, samples, float(np.min(sizes))))
+                found.append(Choice(depth / price, number, samples))
         return found
 
     @staticmethod

@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorplan.core import Policy
 from tensorplan.core.errors import NotRealizable
-from tensorplan.optimism import Search, Solution
+from tensorplan.optimism import Search
 from tensorplan.planners.evidence.place import Place
 from tensorplan.planners.tensorplan.sol import Sol
 
@@ -49,6 +49,12 @@ def _never() -> bool:
     return False
 
 
+Empty = Callable[..., tuple[bool, int]]
+"""Whether the set is known to be empty with changes as in :meth:`Sol.program` (another radius or η, or fewer places),
+and the nodes of the search.
+"""
+
+
 def refutation(
     sol: Sol,
     problem: str,
@@ -57,13 +63,15 @@ def refutation(
     policy: Policy,
     places: list[Place] | None = None,
     stop: Callable[[], bool] = _never,
+    empty: Empty | None = None,
 ) -> NotRealizable:
     """The error for an empty Sol, with the places in conflict and the least η and B.
 
     ``eta`` is the allowed misspecification, without rounding; ``certainty`` is the confidence in words; ``places``
-    contradict one another, if that is known; a true ``stop()`` ends the search for more, as Ctrl-C does.
+    contradict one another, if that is known; a true ``stop()`` ends the search for more, as Ctrl-C does; ``empty`` is
+    for sets of which another η or B changes more than right-hand sides.
     """
-    found = look_into(sol, places, stop)
+    found = look_into(sol, places, stop, empty)
     places, smallest, larger = found.places, found.eta, found.bound
     excused = f" up to eta={eta:g}" if eta else ""
     return NotRealizable(
@@ -84,19 +92,19 @@ class Conflict(NamedTuple):
     bound: float | None
 
 
-def look_into(sol: Sol, places: list[Place] | None = None, stop: Callable[[], bool] = _never) -> Conflict:
+def look_into(
+    sol: Sol, places: list[Place] | None = None, stop: Callable[[], bool] = _never, empty: Empty | None = None
+) -> Conflict:
     """The conflict, among ``places`` if it is known to be; all of them if Ctrl-C, a true ``stop()`` or the deadline
     ends the search for a smaller one: the refutation stands, and less is said about it.
     """
     among, smallest, larger = places, None, None
-    places = places or measured(sol)
+    places, inquiry = places or measured(sol), Inquiry(sol, stop, empty)
     try:
-        if _search(sol, stop, among=among).status != "infeasible":  # a sum is in conflict with it
-            return Conflict(places, None, None)
-        if among is None or len(among) <= SEARCHED:
-            places = conflict(sol, places, stop)
-            smallest = smallest_eta(sol, among, stop)
-            larger = smallest_bound(sol, smallest - sol.eta, among, stop)
+        if (among is None or len(among) <= SEARCHED) and inquiry.empty(among=among):
+            places = inquiry.conflict(places)
+            smallest = inquiry.smallest_eta(among)
+            larger = inquiry.smallest_bound(smallest - sol.eta, among)
     except (KeyboardInterrupt, _Stopped):
         pass
     return Conflict(places, smallest, larger)
@@ -119,69 +127,77 @@ def measured(sol: Sol) -> list[Place]:
     return list(dict.fromkeys([*sol.row_places, *sol.form_places]))
 
 
-def conflict(sol: Sol, places: list[Place], stop: Callable[[], bool] = _never) -> list[Place]:
-    """The places that contradict one another, without those that can be spared, in the order of measurement.
+class Inquiry:
+    """Searches of the sets with fewer places, another η or another B."""
 
-    The set is minimal unless a search for that takes too long.
-    """
-    size, left = max(1, len(places) // 2), sol.nodes_in(ALL)
-    while True:  # leave out halves, then quarters, .. of the rest
-        start = 0
-        while start < len(places) and len(places) > 1:
-            rest = places[:start] + places[start + size :]
-            found = _search(sol, stop, among=set(rest))
-            left -= found.nodes
-            if left < 0:
+    def __init__(self, sol: Sol, stop: Callable[[], bool] = _never, empty: Empty | None = None) -> None:
+        self.sol, self.stop, self._empty = sol, stop, empty
+        self.searched = 0
+        """Nodes so far."""
+
+    def empty(self, **changes: Any) -> bool:
+        """Whether the set with these changes is known to be empty; _Stopped if there is no time to find out."""
+        if self.stop():
+            raise _Stopped
+        empty, nodes = (self._search if self._empty is None else self._empty)(**changes)
+        self.searched += nodes
+        if self.sol.deadline.passed:
+            raise _Stopped
+        return empty
+
+    def _search(self, **changes: Any) -> tuple[bool, int]:
+        program = self.sol.program(np.zeros(self.sol.dimension), **changes)
+        found = self.sol.solve(Search(program), min(NODES, self.sol.nodes_in(ONE)))
+        return found.status == "infeasible", found.nodes
+
+    def conflict(self, places: list[Place]) -> list[Place]:
+        """The places that contradict one another, without those that can be spared, in the order of measurement.
+
+        The set is minimal unless a search for that takes too long.
+        """
+        size, most = max(1, len(places) // 2), self.searched + self.sol.nodes_in(ALL)
+        while True:  # leave out halves, then quarters, .. of the rest
+            start = 0
+            while start < len(places) and len(places) > 1:
+                rest = places[:start] + places[start + size :]
+                empty = self.empty(among=set(rest))
+                if self.searched > most:
+                    return places
+                if empty:
+                    places = rest
+                else:
+                    start += size
+            if size == 1:
                 return places
-            if found.status == "infeasible":
-                places = rest
-            else:
-                start += size
-        if size == 1:
-            return places
-        size //= 2
+            size //= 2
+
+    def smallest_eta(self, among: Collection[Place] | None = None) -> float:
+        """An η for which the set is nonempty, at most a hundredth above the least one that the optimiser can tell."""
+        low = self.sol.eta + RESOLUTION * (1 + self.sol.radius)
+        return _bisect(low, lambda eta: self.empty(eta=eta, among=among))
+
+    def smallest_bound(self, excess: float, among: Collection[Place] | None = None) -> float | None:
+        """A radius for which the set is nonempty, at most a hundredth above the least; None if a huge one does not
+        help.
+
+        ``excess`` is by how much η is too small: in a ball so large that the optimiser's tolerance is a tenth of that,
+        a point it finds proves nothing.
+        """
+        largest = min(LARGEST * self.sol.radius, excess / (10 * RESOLUTION))
+        if largest <= self.sol.radius or self.empty(radius=largest, among=among):
+            return None
+        return _bisect(self.sol.radius, lambda radius: self.empty(radius=radius, among=among))
 
 
-def smallest_eta(sol: Sol, among: Collection[Place] | None = None, stop: Callable[[], bool] = _never) -> float:
-    """An η for which the set is nonempty, at most a hundredth above the least one that the optimiser can tell."""
-    low = sol.eta + RESOLUTION * (1 + sol.radius)
-    return _bisect(low, lambda eta: _search(sol, stop, eta=eta, among=among))
-
-
-def smallest_bound(
-    sol: Sol, excess: float, among: Collection[Place] | None = None, stop: Callable[[], bool] = _never
-) -> float | None:
-    """A radius for which the set is nonempty, at most a hundredth above the least; None if a huge one does not help.
-
-    ``excess`` is by how much η is too small: in a ball so large that the optimiser's tolerance is a tenth of that, a
-    point it finds proves nothing.
-    """
-    largest = min(LARGEST * sol.radius, excess / (10 * RESOLUTION))
-    if largest <= sol.radius or _search(sol, stop, radius=largest, among=among).status == "infeasible":
-        return None
-    return _bisect(sol.radius, lambda radius: _search(sol, stop, radius=radius, among=among))
-
-
-def _bisect(low: float, search: Callable[[float], Solution]) -> float:
+def _bisect(low: float, empty: Callable[[float], bool]) -> float:
     """The least parameter >= low for which the set is not known to be empty, approximated from above."""
     high = 2 * low
-    while search(high).status == "infeasible":
+    while empty(high):
         low, high = high, 2 * high
     while high > CLOSE * low:
         middle = float(np.sqrt(low * high))
-        if search(middle).status == "infeasible":
+        if empty(middle):
             low = middle
         else:
             high = middle
     return high
-
-
-def _search(sol: Sol, stop: Callable[[], bool], **changes: Any) -> Solution:
-    """Whether the set with these changes is empty; _Stopped if there is no time to find out."""
-    if stop():
-        raise _Stopped
-    program = sol.program(np.zeros(sol.dimension), **changes)
-    found = sol.solve(Search(program), min(NODES, sol.nodes_in(ONE)))
-    if sol.deadline.passed:
-        raise _Stopped
-    return found

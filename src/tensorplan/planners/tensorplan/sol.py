@@ -35,9 +35,6 @@ VACUOUS = 1e12
 CHUNK = 20_000
 """The most nodes between two progress reports of a long search."""
 
-KEPT = 300
-"""Nodes after which a tree that was kept from an earlier search has to compete with a new one."""
-
 PER_LEAF, GRACE = 2e-6, 0.1
 """Seconds that it takes to write one node of a proof, per dimension, and how long a proof may take after the deadline.
 """
@@ -57,6 +54,8 @@ class Source(NamedTuple):
     action: int = -1
     slack: float = 0.0
     """Of an equation."""
+    samples: int | None = None
+    """How many it rests on, where it is written anew as they grow."""
 
 
 class Sol:
@@ -99,16 +98,21 @@ class Sol:
             each.clear()
         self._search = None
 
-    def inequality(self, place: Place, delta: Array, rho: float, about: Any = None, action: int = -1) -> None:
+    def inequality(
+        self, place: Place, delta: Array, rho: float, about: Any = None, action: int = -1, samples: int | None = None
+    ) -> None:
         """T1 for one action, whose Δ_a is (d+1,)."""
-        self._row(place, delta[1:], rho - float(delta[0]), self.step, Source("bellman", about, action))
+        source = Source("bellman", about, action, samples=samples)
+        self._row(place, delta[1:], rho - float(delta[0]), self.step, source)
 
-    def values(self, place: Place, phi: Array, low: float, high: float, about: Any = None) -> None:
+    def values(
+        self, place: Place, phi: Array, low: float, high: float, about: Any = None, samples: int | None = None
+    ) -> None:
         """T2; infinite ends are left out."""
         if high < np.inf:
-            self._row(place, phi, high, 1.0, Source("high", about))
+            self._row(place, phi, high, 1.0, Source("high", about, samples=samples))
         if low > -np.inf:
-            self._row(place, -phi, -low, 1.0, Source("low", about))
+            self._row(place, -phi, -low, 1.0, Source("low", about, samples=samples))
 
     def earned(self, place: Place, phi: Array, total: float) -> None:
         """v*(s0) >= total, the proved return of a policy."""
@@ -119,12 +123,14 @@ class Sol:
         source = Source("equation", about, action, slack)
         self._row(place, -delta[1:], rho + slack + float(delta[0]), VACUOUS, source)
 
-    def disjunction(self, place: Place, deltas: Array, tol: float, about: Any = None) -> None:
+    def disjunction(
+        self, place: Place, deltas: Array, tol: float, about: Any = None, samples: int | None = None
+    ) -> None:
         """T3, from all Δ_a, (A, d+1): some |l_a| <= tol, or |Π_a l_a| <= tol in the product form."""
         self.forms.append(np.array(deltas))
         self.tol.append(tol)
         self.form_places.append(place)
-        self.form_sources.append(Source("choice", about))
+        self.form_sources.append(Source("choice", about, samples=samples))
 
     def aim(self, objective: Array, deadline: Deadline | None = None) -> None:
         """Maximise <objective, θ> from now on; until a deadline, if there is another one."""
@@ -156,24 +162,6 @@ class Sol:
                 return so_far
             if report is not None and report(so_far):
                 return so_far
-
-    def optimum_anew(self, node_limit: int, report: Callable[[Solution], bool] | None = None) -> Solution:
-        """The same, with a new tree where the kept one takes more than a few nodes.
-
-        Branchings at measurements that later ones supersede double a kept tree for nothing: a new one may need a
-        hundredth of its nodes.  It replaces the kept one unless it proves less.
-        """
-        kept, first = self._current(), max(1, min(KEPT, node_limit // 2))
-        known = self.optimum(first, report)
-        if known.status != "limit" or known.nodes < first or known.nodes >= node_limit:
-            return known
-        self._search = Search(kept.program)
-        found = self.optimum(node_limit - known.nodes, report)
-        proved, best = found, max(known, found, key=lambda part: part.value)
-        if found.status == "limit" and found.bound > known.bound:
-            self._search, proved = kept, known
-        nodes, seconds = known.nodes + found.nodes, known.seconds + found.seconds
-        return Solution(proved.status, best.theta, best.value, proved.bound, nodes, seconds)
 
     def solve(self, search: Search, node_limit: int | None = None, certificate: bool = False) -> Solution:
         """Search until the deadline."""

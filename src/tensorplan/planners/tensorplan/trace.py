@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tensorplan.core import Access, Array
 from tensorplan.optimism import Solution
 from tensorplan.planners.evidence.place import Place
-from tensorplan.planners.tensorplan.sol import Sol
+from tensorplan.planners.tensorplan.sol import Sol, Source
 
 Disjunction = tuple[float, tuple[tuple[float, ...], ...]]
 """(tol, (Δ_1, .., Δ_A)): some a has |<Δ_a, [1, θ]>| <= tol."""
@@ -59,7 +59,7 @@ class Iteration:
     """A rollout of the parameter's policy, up to the failure if there is one."""
     failures: tuple[Failure, ...] = ()
     rows: tuple[tuple[float, ...], ...] = ()
-    """The rows added after it: (g_1, .., g_d, b) for <g, θ> <= b."""
+    """The rows added after it, or measured more accurately: (g_1, .., g_d, b) for <g, θ> <= b."""
     disjunctions: tuple[Disjunction, ...] = ()
     """The disjunctions added after it."""
 
@@ -101,8 +101,9 @@ class Watch:
         self.upper, self.lower = math.inf, -math.inf
         self.stopped = False
         """Whether the callback has stopped planning."""
-        self.known = len(sol.rows), len(sol.forms)
-        self.before = (_rows(sol, 0), _disjunctions(sol, 0)) if keep else ((), ())
+        self.known: set[Hashable] = set()
+        """The rows and disjunctions so far."""
+        self.before = self._added() if keep else ((), ())
 
     @property
     def attended(self) -> bool:
@@ -138,20 +139,33 @@ class Watch:
         """Record an iteration."""
         self.number += 1
         self.upper, self.lower = upper, lower
-        (m, n), self.known = self.known, (len(self.sol.rows), len(self.sol.forms))
         if not self.attended:
             return
+        rows, disjunctions = self._added()
         record = replace(
             self._record(self.number, found, upper, lower),
             path=tuple(Step(place.stage, repr(place.state), action) for place, action in path),
             failures=tuple(Failure(place.stage, repr(place.state), float(size)) for place, size in failures),
-            rows=_rows(self.sol, m),
-            disjunctions=_disjunctions(self.sol, n),
+            rows=rows,
+            disjunctions=disjunctions,
         )
         if self.keep:
             self.iterations.append(record)
         if self.callback is not None:
             self.stopped, self.heard = bool(self.callback(record)), time.perf_counter()
+
+    def _added(self) -> tuple[tuple[tuple[float, ...], ...], tuple[Disjunction, ...]]:
+        """The rows and disjunctions that were not there before, or rest on more samples now."""
+        sol, parts = self.sol, []
+        for sources in (sol.row_sources, sol.form_sources):
+            keys = [_key(source, i) for i, source in enumerate(sources)]
+            parts.append([i for i, key in enumerate(keys) if key not in self.known])
+            self.known.update(keys)
+        rows, forms = parts
+        return (
+            tuple((*sol.rows[i].tolist(), sol.bound(i)) for i in rows),
+            tuple((sol.tolerance(i), tuple(tuple(delta) for delta in sol.forms[i].tolist())) for i in forms),
+        )
 
     def _record(self, number: int, found: Solution, upper: float, lower: float) -> Iteration:
         return Iteration(
@@ -173,11 +187,8 @@ class Watch:
         return Trace(self.mode, tuple(objective.tolist()), self.sol.radius, rows, disjunctions, tuple(self.iterations))
 
 
-def _rows(sol: Sol, start: int) -> tuple[tuple[float, ...], ...]:
-    return tuple((*sol.rows[i].tolist(), sol.bound(i)) for i in range(start, len(sol.rows)))
-
-
-def _disjunctions(sol: Sol, start: int) -> tuple[Disjunction, ...]:
-    return tuple(
-        (sol.tolerance(i), tuple(tuple(delta) for delta in sol.forms[i].tolist())) for i in range(start, len(sol.forms))
-    )
+def _key(source: Source, number: int) -> Hashable:
+    """What tells a row or a disjunction from others; those that rest on samples are written anew at other places."""
+    if source.samples is None:
+        return source.kind == "choice", number
+    return source.kind, id(source.about), source.action, source.samples
