@@ -26,7 +26,7 @@ def planning(problem, seed=0, **options):
     ledger = Ledger(certified.failure_probability(config, access))
     memory = certified.CertifiedMemory(config, access, ledger)
     plan = certified.CertifiedPlanning(config, access, memory, np.random.default_rng(0))
-    plan.root = plan.table.at(access.root)
+    plan._begin()
     return plan
 
 

@@ -7,7 +7,6 @@ import pytest
 from certified_runs import planning, too_many
 
 import tensorplan as tp
-from tensorplan.planners.tensorplan import measuring
 
 
 class Twin:
@@ -35,15 +34,18 @@ class Twin:
 def test_rows_leave_room_for_eta_whatever_their_radii():
     """Radii of the two actions differ by far, and the best action is off by all of 2η."""
     plan = planning(Twin().problem(0.45 / 0.85), delta=0.2, eta=0.05)
-    for n in (100, 5 * measuring.CHEAP):
-        plan.surveyor.measure(plan.root, n, 1, 1e-6, np.array([1.0, 2.0]))
-        form, best = len(plan.sol.forms) - 1, np.array([1.0, 0.85])
-        forms = np.abs(plan.sol.forms[form] @ best)
-        assert forms[0] <= plan.sol.tolerance(form) + 1e-9
-    assert forms[0] == pytest.approx(plan.sol.tolerance(form), rel=0.1)  # the room is no larger than it has to be
-    assert forms[1] > 1.5 * plan.sol.tolerance(form)
-    rows = np.array(plan.sol.rows) @ best[1:]
-    assert all(row <= plan.sol.bound(i) + 1e-9 for i, row in enumerate(rows))
+    plan.table.draw(plan.root, [8, 8])
+    plan.measurements.begin(plan.root, np.full(2, 0.01))
+    best = np.array([1.0, 0.85])
+    for n in (200, 200_000):
+        plan.table.draw(plan.root, [n, n])
+        plan.measurements.write()
+        forms = np.abs(plan.sol.forms[0] @ best)
+        assert forms[0] <= plan.sol.tolerance(0) + 1e-9
+        rows = np.array(plan.sol.rows) @ best[1:]
+        assert all(row <= plan.sol.bound(i) + 1e-9 for i, row in enumerate(rows))
+    assert forms[0] == pytest.approx(plan.sol.tolerance(0), rel=0.1)  # the room is no larger than it has to be
+    assert forms[1] > 1.5 * plan.sol.tolerance(0)
 
 
 def test_with_eta_brackets_hold_and_meet_as_closely_as_can_be_promised():

@@ -1,19 +1,22 @@
-"""States measured by samples: radii, moments, variances over Sol, and rows that hold as often as stated."""
+"""Measured states: samples, moments, and rows that hold as often as stated."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from certified_runs import Plain, begin, contains, many_starts, planning, too_many
+from certified_runs import Plain, contains, many_starts, planning, too_many
 from helpers import local
 
 import tensorplan as tp
 from tensorplan.core.intervals import bernstein_radius, hoeffding_radius
-from tensorplan.optimism import solve
-from tensorplan.planners.evidence import approx_td, evaluation, queries
+from tensorplan.planners.certified import bets, measuring
+from tensorplan.planners.certified.box import Box
+from tensorplan.planners.certified.measuring import Measured, spread_directions, write_rows
+from tensorplan.planners.certified.table import Estimate
+from tensorplan.planners.evidence import approx_td, evaluation
+from tensorplan.planners.evidence.ledger import Ledger
 from tensorplan.planners.evidence.place import Place
-from tensorplan.planners.tensorplan import measuring
 from tensorplan.planners.tensorplan.sol import Sol
 
 # ------------------------------------------------------------------------------------------ intervals
@@ -59,8 +62,8 @@ def test_moments_are_means_and_covariances_of_the_answers(plain, chunk, monkeypa
     if plain:
         problem = replace(problem, mdp=Plain(problem.mdp))
     access, again = local(problem, seed=3), local(problem, seed=3)
-    moments = approx_td.sample_moments(access, access.root, 200, 0.9)
-    more = approx_td.sample_moments(access, access.root, 50, 0.9)
+    moments = approx_td.sample_moments(access, access.root, [200, 200], 0.9)
+    more = approx_td.sample_moments(access, access.root, [50, 50], 0.9)
     answers = [[], []]
     for n in [chunk] * (200 // chunk) + [200 % chunk, 50]:
         for action in range(2):
@@ -76,59 +79,28 @@ def test_moments_are_means_and_covariances_of_the_answers(plain, chunk, monkeypa
     assert access.spent == 500
 
 
-# ------------------------------------------------------------------------------------------ Sol
+def test_actions_that_share_their_noise_differ_less():
+    """The same steps for both actions, but for a reward of 0.1 more for one of them."""
 
+    class Twins:
+        horizon, actions = 3, 2
 
-def test_a_variance_over_sol_is_not_exceeded_anywhere_in_sol():
-    """At random points of 60 random sets, and at their extreme points; and it is no more than over the ball."""
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        d, radius = int(rng.integers(1, 5)), float(rng.uniform(0.5, 3))
-        inside = rng.standard_normal(d)
-        inside *= radius * rng.random() / np.linalg.norm(inside)
-        one = np.array([1.0, *inside])
-        sol = Sol(d, radius)
-        for _ in range(rng.integers(0, 5)):
-            normal = rng.standard_normal(d + 1)
-            sol.inequality(Place(0, 0), normal, normal @ one + rng.random())
-        for _ in range(rng.integers(0, 4)):
-            forms = rng.standard_normal((2, d + 1))
-            sol.disjunction(Place(0, 0), forms, float(np.abs(forms @ one).min()) + 0.1 * rng.random())
-        factor = rng.standard_normal((d + 1, d + 1)) * rng.random(d + 1) ** 3
-        c = factor @ factor.T
-        bound = sol.variance(c, 1000).bound
-        points = [solve(sol.program(rng.standard_normal(d))).theta for _ in range(10)]
-        points += list(inside + 0.3 * rng.standard_normal((200, d)))
-        program, met = sol.program(np.zeros(d)), 0
-        for theta in points:
-            v = np.array([1.0, *theta])
-            feasible = np.linalg.norm(theta) <= radius + 1e-9 and (program.rows @ theta <= program.rhs + 1e-9).all()
-            if feasible and (np.abs(program.forms @ v).min(axis=-1) <= program.tol + 1e-8).all():
-                met += 1
-                assert v @ c @ v <= bound * (1 + 1e-6)
-        assert met >= 10
-        assert bound <= Sol(d, radius).variance(c, 1000).bound * (1 + 1e-9)
+        def start(self, rng):
+            return 0
 
+        def step(self, state, action, rng):
+            return 0.1 * action + 0.8 * float(rng.random() < 0.5), state + 1
 
-def test_the_variance_along_one_direction_is_exact():
-    assert Sol(1, 3.0).variance(np.ones((2, 2)), 100).bound == pytest.approx(16.0, rel=1e-5)  # (1 + θ)² at θ = 3
-    sol = Sol(1, 3.0)
-    sol.values(Place(0, 0), np.array([1.0]), -1.0, 2.0)
-    assert sol.variance(np.ones((2, 2)), 100).bound == pytest.approx(9.0, rel=1e-5)
-    assert sol.variance(np.zeros((2, 2)), 100).bound == 0.0
-
-
-def test_a_search_that_overshoots_its_limit_of_nodes_ends(monkeypatch):
-    """Limits are checked every few nodes: what is left of the limit may turn out negative."""
-    monkeypatch.setattr("tensorplan.planners.tensorplan.sol.CHUNK", 30)
-    rng = np.random.default_rng(0)
-    sol = Sol(8, 3.0)
-    for _ in range(40):
-        sol.disjunction(Place(0, 0), rng.standard_normal((3, 9)), 0.01)
-    sol.aim(rng.standard_normal(8))
-    found = sol.optimum(40)
-    assert found.status == "limit"
-    assert 40 <= found.nodes < 200
+    problem = tp.Problem(Twins(), lambda state, stage: np.array([1.0]), bound=3.0, name="twins")
+    access = local(problem)
+    shared, apart = (
+        [approx_td.sample_moments(access, access.root, [20, 20], shared=how).sums[:, 0] / 20 for _ in range(200)]
+        for how in (True, False)
+    )
+    assert np.ptp(np.diff(shared)) < 1e-9
+    assert np.std(np.diff(apart)) > 0.05
+    assert np.mean(shared) == pytest.approx(np.mean(apart), abs=0.05)
+    assert np.std(np.array(shared)[:, 0]) == pytest.approx(np.std(np.array(apart)[:, 0]), rel=0.3)
 
 
 # ------------------------------------------------------------------------------------------ rows
@@ -159,47 +131,150 @@ class Coin:
         return tp.Problem(self, lambda state, stage: np.array([value[state](stage) / 3]), bound=3.0, name="coin")
 
 
-@pytest.mark.parametrize(
-    ("p", "n", "alpha", "measurements"), [(0.5, 200, 0.01, 2000), (0.05, 10 * measuring.CHEAP, 0.005, 500)]
-)
-def test_rows_hold_for_the_true_parameter_as_often_as_stated(p, n, alpha, measurements):
-    """Hoeffding where it is tight, and Bernstein with the variance over Sol.
+@pytest.mark.parametrize(("p", "alpha"), [(0.5, 0.1), (0.05, 0.1)])
+def test_rows_hold_for_the_true_parameter_at_all_sample_sizes_as_often_as_stated(p, alpha):
+    """Claim: T1 of an action or T3 fails at one of 8 sample sizes with probability <= α.
 
-    Claim: |l_a(θ*)| is above its radius with probability <= α.  With half of the radius it would be 10% of 4,000 for
-    the first and 2.8% of 1,000 for the second; both would be noticed with probability above 0.999.
+    With a third of the radii it would be more than 20% of the 400, and be noticed with probability above 0.999.
     """
-    plan = planning(Coin(p).problem(), delta=1.0)
-    true, outside, outside_half = np.array([1.0, 3.0]), 0, 0
-    for _ in range(measurements):
-        plan.surveyor.sol = sol = Sol(1, 3.0)
-        plan.surveyor.measure(plan.root, n, 1, alpha, true)
-        sizes = np.abs(sol.forms[0] @ true)
-        outside += np.count_nonzero(sizes > sol.tol[0])
-        outside_half += np.count_nonzero(sizes > sol.tol[0] / 2)
-        # T1 is one side of the same event
-        broken = np.array(sol.rows[:2]) @ [3.0] > np.array(sol.rhs[:2]) + 1e-12
-        assert not (broken & (sizes <= sol.tol[0])).any()
-    assert outside < too_many(2 * measurements, alpha)
-    assert outside_half >= too_many(2 * measurements, alpha)
+    plan, true, runs = planning(Coin(p).problem(), delta=1.0), np.array([1.0, 3.0]), 400
+    broken = broken_third = 0
+    for _ in range(runs):
+        estimate = Estimate(plan.access.root, 2, plan.root.width)
+        plan.table.draw(estimate, [8, 8])
+        state = Measured.begin(estimate, 1, alpha, np.full(2, 0.05))
+        outside, outside_third = False, False
+        for n in (4, 8, 16, 32, 64, 128, 256, 512):
+            plan.table.draw(estimate, [n, n])
+            values, radii = state.deltas @ true, state.radii(plan.measurements.box)
+            outside |= bool((values > radii).any() or (values < -radii).all())
+            outside_third |= bool((values > radii / 3).any() or (values < -radii / 3).all())
+            sol = Sol(1, 3.0)
+            write_rows(sol, [], [state], plan.measurements.box, lambda stage: (0.0, 4.0))
+            assert len(sol.rows) == 2
+            rows = np.array(sol.rows) @ true[1:] <= np.array(sol.rhs)
+            assert rows.all() == bool((values <= radii).all())
+            assert (np.abs(sol.forms[0] @ true) <= sol.tol[0]).any() == bool((np.abs(values) <= radii).any())
+        broken += outside
+        broken_third += outside_third
+    assert broken < too_many(runs, alpha)
+    assert broken_third >= too_many(runs, alpha)
+
+
+def test_rows_get_tighter_with_the_box():
+    plan = planning(tp.make("layered-stochastic/2x3", seed=1), delta=0.5)
+    plan.table.draw(plan.root, [8, 8])
+    state = plan.measurements.begin(plan.root, np.full(2, 0.2))
+    plan.table.draw(plan.root, [500, 500])
+    radius = plan.sol.radius
+    ball = state.radii(Box.ball(radius, 3))
+    directions = spread_directions([state], 3)
+    assert directions.T @ directions == pytest.approx(np.eye(directions.shape[1]), abs=1e-12)
+    small = Box.within(directions, np.full(directions.shape[1], 0.9), np.full(directions.shape[1], 1.0), radius)
+    assert (state.radii(small) < ball).all()
+
+
+def test_an_action_without_samples_has_no_rows():
+    plan = planning(Coin(0.5).problem(), delta=1.0)
+    plan.table.draw(plan.root, [8, 8])
+    state = plan.measurements.begin(plan.root, np.full(2, 0.2))
+    plan.table.draw(plan.root, [16, 0])
+    assert state.counts.tolist() == [16, 0]
+    plan.measurements.write()
+    kinds = [(source.kind, source.action) for source in plan.sol.row_sources]
+    assert kinds == [("high", -1), ("low", -1), ("bellman", 0)]
+    assert not plan.sol.forms
+
+
+def test_rows_rest_on_samples_that_were_drawn_after_the_state_was_chosen():
+    plan = planning(Coin(0.5).problem(), delta=1.0)
+    plan.table.draw(plan.root, [100, 100])
+    state = plan.measurements.begin(plan.root, np.full(2, 0.2))
+    assert state.counts.tolist() == [0, 0]
+    before = plan.root.moments.sums.copy()
+    plan.table.draw(plan.root, [40, 60])
+    assert state.counts.tolist() == [40, 60]
+    fresh = plan.root.moments.sums - before
+    for action, bet in enumerate(state.bets):
+        assert bet.all[0].tally.sums == pytest.approx(fresh[action])
+
+
+def test_the_scatter_is_around_the_mean_of_the_samples_before():
+    plan = planning(Coin(0.5).problem(), delta=1.0)
+    plan.table.draw(plan.root, [10, 10])
+    state = plan.measurements.begin(plan.root, np.full(2, 0.2))
+    scatter, means = np.zeros((2, 2)), plan.root.moments.sums[0] / 10
+    original = plan.queries.moments
+    batches = []
+    plan.table.queries.moments = lambda node, counts: batches.append(original(node, counts)) or batches[-1]
+    plan.table.draw(plan.root, [30, 0])
+    sums, n = means * 10, 10
+    for batch in batches:
+        scatter += batch.second(0, sums / n)
+        sums, n = sums + batch.sums[0], n + int(batch.counts[0])
+    assert len(batches) == 2
+    np.testing.assert_allclose(state.bets[0].all[0].tally.scatter, scatter)
+
+
+def test_a_search_that_overshoots_its_limit_of_nodes_ends(monkeypatch):
+    """Limits are checked every few nodes: what is left of the limit may turn out negative."""
+    monkeypatch.setattr("tensorplan.planners.tensorplan.sol.CHUNK", 30)
+    rng = np.random.default_rng(0)
+    sol = Sol(8, 3.0)
+    for _ in range(40):
+        sol.disjunction(Place(0, 0), rng.standard_normal((3, 9)), 0.01)
+    sol.aim(rng.standard_normal(8))
+    found = sol.optimum(40)
+    assert found.status == "limit"
+    assert 40 <= found.nodes < 200
+
+
+# ------------------------------------------------------------------------------------------ shares
 
 
 def test_the_probabilities_of_all_failures_in_a_run_add_up_to_what_is_stated(monkeypatch):
-    """Of a whole session: 30 episodes from many start states, with random budgets and callbacks that stop early."""
-    looks, rows = {}, []
+    """Of a whole session: 30 episodes from many start states, with random budgets and callbacks that stop early.
 
-    def look(values, least, alpha):
+    Every bet and every bound on returns that was ever made, with the share that it used.
+    """
+    looks, rows, sums, taken = {}, {}, {}, {}
+
+    def look(values, least, alpha, stakes):
         looks[id(values)] = (values, alpha)  # a policy's bound holds at all looks at its returns together
-        return original_look(values, least, alpha)
+        return original_look(values, least, alpha, stakes)
 
-    def row(self, moments, action, width, alpha):
-        rows.append(alpha)
-        return original_row(self, moments, action, width, alpha)
+    def bet(self, terms, share, planned):
+        original_bet(self, terms, share, planned)
+        kept.append(self)
+        if len(terms) == 1 and terms[0].tally in getattr(terms[0].about, "tallies", ()):
+            rows[id(terms[0].tally)] = share
+        elif not copying:
+            sums.setdefault(share, []).append(self)  # cases of one sum have one share together
 
-    original_look, original_row = evaluation.betting_lower_bound, measuring.Surveyor._radius
+    def copy(self, *arguments):
+        copying.append(1)
+        try:
+            return original_copy(self, *arguments)
+        finally:
+            copying.pop()
+
+    def take(self, kind):
+        number, share = original_take(self, kind)
+        assert taken.setdefault((kind, number), share) == share
+        assert sum((k, n) == (kind, number) for k, n in given) == 0
+        given.append((kind, number))
+        return number, share
+
+    kept, copying, given = [], [], []
+    original_look, original_bet = evaluation.betting_lower_bound, bets.Bet.__init__
+    original_take, original_copy = Ledger.take, measuring.Measured.copy
     monkeypatch.setattr(evaluation, "betting_lower_bound", look)
-    monkeypatch.setattr(measuring.Surveyor, "_radius", row)
+    monkeypatch.setattr(bets.Bet, "__init__", bet)
+    monkeypatch.setattr(measuring.Measured, "copy", copy)
+    monkeypatch.setattr(Ledger, "take", take)
+    monkeypatch.setattr("tensorplan.planners.certified.sums.Case.copy", lambda self, *arguments: self)
     dice = np.random.default_rng(0)
-    session, zeta = tp.TensorPlan(delta=0.5, callback=lambda it: dice.random() < 0.2).session(), 0.5 / (2 * 5)
+    session, zeta = tp.TensorPlan(delta=0.5, callback=lambda it: dice.random() < 0.1).session(), 0.5 / (2 * 5)
     problem, settled = many_starts(), 0
     for seed in range(30):
         budget = int(dice.integers(1000, 100_000)) if dice.random() < 0.5 else None
@@ -209,27 +284,12 @@ def test_the_probabilities_of_all_failures_in_a_run_add_up_to_what_is_stated(mon
         assert certificate.lower_failure == certificate.upper_failure == pytest.approx(zeta / 2)
         assert contains(certificate, value)
         settled += certificate.status == "certified"
-    alphas = [alpha for _, alpha in looks.values()]
-    assert zeta / 8 <= sum(alphas) <= zeta / 2
-    assert zeta / 4 <= sum(rows) <= zeta / 2
-    assert min(len(alphas), len(rows)) > 20
-    assert 5 <= settled < 30
-
-
-def test_rows_rest_on_samples_that_were_drawn_for_them_alone(monkeypatch):
-    """What a row says is the mean of one batch of answers, not pooled with a pilot's or an earlier measurement's."""
-    batches = []
-
-    def spy(access, node, n, discount, record):
-        moments = original(access, node, n, discount, record)
-        batches.append(unit(moments.deltas(node.phi_v)))
-        return moments
-
-    def unit(forms):  # forms are scaled
-        return forms / np.linalg.norm(forms, axis=1, keepdims=True)
-
-    original = queries.sample_moments
-    monkeypatch.setattr(queries, "sample_moments", spy)
-    policy = begin(tp.make("layered-stochastic/2x3", seed=1), delta=0.5)
-    assert len(policy.sol.forms) > 5
-    assert all(any(np.allclose(unit(forms), batch, atol=1e-12) for batch in batches) for forms in policy.sol.forms)
+    actions, policies = 2, [alpha for _, alpha in looks.values()]
+    measured = sum(rows.values()) * (actions + 1) / actions  # A bets for A + 1 events
+    assert zeta / 32 <= measured <= zeta / 8
+    assert zeta / 32 <= sum(sums) <= 3 * zeta / 8
+    assert zeta / 8 <= sum(policies) <= zeta / 2
+    assert sum(taken.values()) <= zeta
+    assert set(sums) <= {share for (kind, _), share in taken.items() if kind == "sum"}
+    assert min(len(rows), len(policies)) > 10
+    assert 3 <= settled < 30
