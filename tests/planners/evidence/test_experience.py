@@ -1,5 +1,8 @@
 """What was seen: the model that it makes, the policy that is best by it, and exploring episodes."""
 
+from fractions import Fraction
+from pathlib import Path
+
 import numpy as np
 import pytest
 from helpers import local
@@ -137,3 +140,17 @@ def test_shares_add_up_to_at_most_the_whole_however_long_a_session_is():
         assert 0.999 * part * zeta < sum(share for _, share in shares) <= part * zeta
         total += sum(share for _, share in shares)
     assert 0.999 * zeta < total <= zeta
+
+
+def test_the_documentation_has_the_same_table_of_shares():
+    text = (Path(__file__).parents[3] / "docs" / "certificate.md").read_text(encoding="utf-8")
+    lines = {"rows": "| rows of the i-th", "sum": "| sum over states", "policy": "| lower bound of the i-th"}
+    total = Fraction(0)
+    for kind, start in lines.items():
+        (line,) = (line for line in text.splitlines() if line.startswith(start))
+        each, together = (cell.strip() for cell in line.strip("| ").split("|")[-2:])
+        part = Fraction(together.replace("ζ", "1") if together[0] == "ζ" else together.replace("ζ", ""))
+        assert part == pytest.approx(SHARES[kind])
+        assert each.split(" i (i+1)")[0].replace("(", "") == together.replace("(", "")
+        total += part
+    assert total == 1

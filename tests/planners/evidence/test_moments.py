@@ -44,6 +44,8 @@ def test_moments_by_their_definition(monkeypatch, wide, pieces):
         x = np.array(seen)
         np.testing.assert_allclose(moments.sums[action], x.sum(axis=0))
         np.testing.assert_allclose(moments.squares[action].matrix(), x.T @ x, atol=1e-12)
+        factor = moments.squares[action].factor()
+        np.testing.assert_allclose(factor.T @ factor, x.T @ x, atol=1e-12)
         np.testing.assert_allclose(moments.covariance(action), np.cov(x.T), atol=1e-12)
         assert moments.counts[action] == len(x)
         assert moments.variance(action, vector) == pytest.approx(np.var(x @ vector, ddof=1))

@@ -149,7 +149,9 @@ def _stacked(moments: list[Moments]) -> tuple[Array, Array, Callable[[Array], Ar
     if sums.size * sums.shape[-1] <= ENTRIES // 3:
         squares = np.array([[part.matrix() for part in m.squares] for m in moments])
         return counts, sums, lambda v: np.einsum("mai,i->ma", squares @ v, v)
-    return counts, sums, lambda v: np.array([[part.form(v) for part in m.squares] for m in moments])
+    factors = [part.factor() for m in moments for part in m.squares]
+    starts, rows = np.cumsum([0, *map(len, factors[:-1])]), np.concatenate(factors)
+    return counts, sums, lambda v: np.add.reduceat((rows @ v) ** 2, starts).reshape(counts.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,13 +189,20 @@ def _iterate(view: TableView, one: Array) -> Array:
     for rounds in range(ROUNDS):
         pooled = view.pooled(one)
         parts = [_equations(chooser, other, one, pooled) for chooser, other in ((first, second), (second, first))]
-        theta = np.linalg.lstsq(ridge + parts[0][0] + parts[1][0], parts[0][1] + parts[1][1], rcond=None)[0]
+        theta = _solved(ridge + parts[0][0] + parts[1][0], parts[0][1] + parts[1][1])
         theta *= min(1.0, view.radius / max(float(np.linalg.norm(theta)), view.radius))
         moved = theta - one[1:]
         one = np.concatenate([[1.0], one[1:] + (moved if rounds < DAMPED else moved / 2)])
         if np.linalg.norm(moved) <= SETTLED * view.radius:
             break
     return one
+
+
+def _solved(matrix: Array, right: Array) -> Array:
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:  # the ridge is too small for it
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
 
 
 def _equations(chooser: Subsample, other: Subsample, one: Array, pooled: Array) -> tuple[Array, Array]:

@@ -122,6 +122,16 @@ class Squares:
         made[0, 0] += self._rest
         return made
 
+    def factor(self) -> Array:
+        """Rows whose outer products add up to Σ x xᵀ."""
+        rows = list(self._rows)
+        if self._dense is not None:
+            sizes, vectors = np.linalg.eigh(self._dense)
+            rows.append(np.sqrt(np.maximum(sizes, 0.0))[:, None] * vectors.T)
+        rest = np.zeros((1, self._size))
+        rest[0, 0] = math.sqrt(max(self._rest, 0.0))
+        return np.concatenate([*rows, rest])
+
     def _condense(self) -> None:
         """Keep the matrix instead of the factor, where that is smaller."""
         if sum(map(len, self._rows)) > self._size:
