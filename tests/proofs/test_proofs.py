@@ -35,7 +35,7 @@ HONEST = {
     "eta": ("layered/2x3:horizon=6:eta=0.01", tp.TensorPlan(eta=0.01)),
     "stochastic": ("layered-stochastic/2x3", tp.TensorPlan(delta=1.0)),
     "cases": ("layered-stochastic/2x3:seed=2", tp.TensorPlan(delta=0.5)),
-    "rows": ("layered-stochastic/2x3:seed=1", tp.TensorPlan(delta=0.5)),
+    "rows": ("layered-stochastic/2x3:seed=2", tp.TensorPlan(delta=1.5)),
     "certified": ("layered/2x3:horizon=4", tp.TensorPlan(mode="certified", delta=1.0)),
     "q": ("layered/2x3:horizon=4:kind=q", tp.TensorPlanQ()),
     "equations": ("layered/2x49:horizon=4", tp.TensorPlan()),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tensorplan.core import Array
 from tensorplan.planners.certified.table import Estimate
-from tensorplan.planners.evidence.approx_td import Moments
+from tensorplan.planners.evidence.approx_td import WIDE, Moments
 
 MOST = 4_000
 """States that a view holds: those with most samples."""
@@ -35,6 +35,9 @@ WIDEST = 1_000
 
 ROUNDS, SETTLED = 16, 1e-6
 """The most rounds of a fit, and the change of θ relative to B that ends it earlier."""
+
+WORK = 1e9
+"""About the multiplications of one fit: in many dimensions it ends after fewer rounds, two at least."""
 
 DAMPED = 8
 """Rounds after which steps are halved, since choices of actions may go back and forth."""
@@ -146,7 +149,7 @@ def _stacked(moments: list[Moments]) -> tuple[Array, Array, Callable[[Array], Ar
     """Counts, Σ x and Σ <x, v>² of many states."""
     counts = np.array([m.counts for m in moments], dtype=np.float64)
     sums = np.array([m.sums for m in moments])
-    if sums.size * sums.shape[-1] <= ENTRIES // 3:
+    if sums.size * sums.shape[-1] <= ENTRIES // 3 and sums.shape[-1] <= WIDE:
         squares = np.array([[part.matrix() for part in m.squares] for m in moments])
         return counts, sums, lambda v: np.einsum("mai,i->ma", squares @ v, v)
     factors = [part.factor() for m in moments for part in m.squares]
@@ -186,7 +189,8 @@ def _iterate(view: TableView, one: Array) -> Array:
     if len(one) > WIDEST:
         return one
     ridge, (first, second) = np.eye(len(one) - 1) / view.radius**2, view.halves
-    for rounds in range(ROUNDS):
+    work = (3 * view.counts.size + len(one)) * len(one) ** 2
+    for rounds in range(max(2, min(ROUNDS, int(WORK / work)))):
         pooled = view.pooled(one)
         parts = [_equations(chooser, other, one, pooled) for chooser, other in ((first, second), (second, first))]
         theta = _solved(ridge + parts[0][0] + parts[1][0], parts[0][1] + parts[1][1])

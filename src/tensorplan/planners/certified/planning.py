@@ -4,7 +4,9 @@
         upper     <- the optimistic step over Sol, or the sum of an experiment, whichever is smaller
         lower     <- a betting bound on the return of a policy, from fresh episodes
         if upper - lower <= δ/2: try to refute the bracket; if that fails, act with the policy
-        otherwise explore, measure or evaluate (:mod:`tensorplan.planners.certified.closing`)
+        otherwise explore, measure or evaluate
+
+What is explored, measured or evaluated is decided in :mod:`tensorplan.planners.certified.closing`.
 
 Why it is δ-sound.  Let ζ = δ/(2 · range of returns), and at most 0.05.
 

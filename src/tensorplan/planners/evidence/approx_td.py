@@ -19,6 +19,10 @@ WIDE = 128
 """From this dimension on, second moments are kept as the rows of a factor while there are fewer rows than columns."""
 
 
+ROUNDED = 1e-13
+"""How much a matrix is shifted, relative to its trace, so that it is positive definite."""
+
+
 class Moments:
     """Sums over samples of x = [R, γ φ(S')], and of x xᵀ, for every action of one state."""
 
@@ -123,11 +127,11 @@ class Squares:
         return made
 
     def factor(self) -> Array:
-        """Rows whose outer products add up to Σ x xᵀ."""
+        """Rows whose outer products add up to Σ x xᵀ, up to rounding."""
         rows = list(self._rows)
         if self._dense is not None:
-            sizes, vectors = np.linalg.eigh(self._dense)
-            rows.append(np.sqrt(np.maximum(sizes, 0.0))[:, None] * vectors.T)
+            regular = self._dense + ROUNDED * max(float(np.trace(self._dense)), ROUNDED) * np.eye(self._size)
+            rows.append(np.asarray(np.linalg.cholesky(regular).T))
         rest = np.zeros((1, self._size))
         rest[0, 0] = math.sqrt(max(self._rest, 0.0))
         return np.concatenate([*rows, rest])
