@@ -27,7 +27,7 @@ import tensorplan as tp
 
 PROBLEMS = 20
 BUDGETS = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
-FEW = 6
+FEW = 3
 """Problems of each family for each budget."""
 TINY = 0.02
 """The δ of these, as a share of the family's."""
@@ -89,7 +89,9 @@ def elsewhere(directory: str, numbers: Sequence[int], count: int, budget: int | 
     code = "import json, sys; from benchmarks.closing import answer; answer(*json.loads(sys.argv[1]))"
     asked = json.dumps([list(numbers), count, budget])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([directory, os.getcwd()])}
-    done = subprocess.run([sys.executable, "-c", code, asked], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, asked], env=environment, capture_output=True, text=True, check=True
+    )
     return [[Closed(**each) for each in results] for results in json.loads(done.stdout)]
 
 
@@ -117,7 +119,12 @@ def least(problem: tp.Problem, delta: float) -> float | None:
         ahead = np.array([problem.optimal_value(s, stage + 1) for s in following])
         phi = np.array([problem.phi_v(s, stage) for s in states])
         phi_ahead = np.array([problem.phi_v(s, stage + 1) for s in following]).reshape(-1, phi.shape[1])
-        chances = np.asarray(mdp.matrix(stage).todense()).reshape(len(states), mdp.actions, -1)[:, :, : len(following)]
+        matrix = mdp.matrix(stage)
+        if matrix is None:
+            matrix = np.zeros((len(states) * mdp.actions, 0))
+        elif not isinstance(matrix, np.ndarray):
+            matrix = matrix.toarray()
+        chances = np.asarray(matrix).reshape(len(states), mdp.actions, -1)[:, :, : len(following)]
         mean = mdp.rewards(stage)
         values = mean + chances @ ahead
         best = np.arange(len(states)), values.argmax(axis=1)

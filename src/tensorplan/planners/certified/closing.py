@@ -272,7 +272,7 @@ class Closing:
             estimate = self.view.estimates[i]
             have = int(estimate.moments.counts[action])
             more = math.ceil(min(DETAIL * n, max(THIN, GROWTH * have))) - have
-            if more > 0 and estimate.node is not None:
+            if more > 0:
                 thin.setdefault(estimate, [0] * len(estimate.moments.counts))[action] = more
         before = self.queries.spent
         for estimate, counts in thin.items():
@@ -284,6 +284,5 @@ class Closing:
         """More samples for the cases of a sum that have not met its target."""
         before = self.queries.spent
         for estimate, counts, tallies in running.grow():
-            if estimate.node is not None:
-                self.table.draw(estimate, counts, tallies)
+            self.table.draw(estimate, counts, tallies)
         self.measuring += self.queries.spent - before

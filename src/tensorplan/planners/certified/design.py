@@ -106,6 +106,8 @@ class Hypothesis:
         """
         self.objective, self.view, self.excused, self.ranges, self.cut = objective, view, excused, ranges, cut
         self.patience, self.deadline = patience, deadline
+        self.available = np.array([estimate.node is not None for estimate in view.estimates], dtype=bool)
+        """Which states can be queried in this episode, (m,)."""
         self.deviations = np.sqrt(fit.variances)
         """Of one sample, (m, A)."""
         states, best = np.arange(len(view.phis)), fit.values.argmax(axis=1)
@@ -159,7 +161,7 @@ class Hypothesis:
                 continue
             values = self.deltas @ np.concatenate([[1.0], found.theta])
             missed = np.maximum(-(values + allowed).max(axis=1), (values - allowed).max(axis=1)) / allowed.max(axis=1)
-            missed[working] = 0.0
+            missed[working] = missed[~self.available] = 0.0
             worst = np.argsort(-missed)[: max(1, len(self.objective) // 2)]
             more = [int(i) for i in worst if missed[i] > VIOLATED]
             if not more:
