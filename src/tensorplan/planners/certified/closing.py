@@ -51,8 +51,14 @@ AFFORDABLE, SMALL = 3.0, 500
 """An experiment may take so many times the queries spent so far, or a small number in any case; otherwise it aims at a
 wider bracket."""
 
-WIDER = 1.5
-"""The factor by which the aim is widened."""
+WIDER, BEYOND = 1.5, 1.25
+"""The least factor by which the aim is widened; and one for what would be out of reach with any number of samples."""
+
+ENOUGH = 512
+"""Samples of each action with which a state need not get more for the sake of the fit."""
+
+SETTLED = 0.1
+"""The error of a lower bound, as a share of the goal, below which more episodes do not help."""
 
 DETAIL = 0.25
 """The table must have this share of the designed samples before the weights of a sum are fixed."""
@@ -69,9 +75,6 @@ such a factor since it was frozen."""
 
 SAME = 1.02
 """The growth of the samples up to which a fit is kept."""
-
-TINY = 1e-9
-"""The least accuracy."""
 
 CLOSE = 0.02
 """The least distance of an aim above the fit, as a share of the goal."""
@@ -202,24 +205,32 @@ class Closing:
     # ------------------------------------------------------------------ experiments
 
     def _measure(self, optimum: Array, excess: float, promoted: bool) -> None:
-        """Design an experiment, and begin it."""
+        """Design an experiment, and begin it; where none is within reach, survey, or evaluate."""
         model = self._model()
         aim = CLOSER * max(excess, CLOSE * self.bounds.goal) if promoted else AIM * self.bounds.goal
         while self.value + aim < self.bounds.upper:
             target = self.value + aim
             design = self._design(model, target)
-            price = 2 * (math.log(1 / self.measurements.ledger.next("sum")) + EXTRA) / max(design.accuracy, TINY) ** 2
-            if not design.accuracy or price <= max(AFFORDABLE * self.queries.spent, SMALL):
+            if not design.accuracy:
+                if self._find_states(design.found):
+                    return
+                aim = max(WIDER * aim, BEYOND * (design.found.bound - self.value))
+                continue
+            price = 2 * (math.log(1 / self.measurements.ledger.next("sum")) + EXTRA) / design.accuracy**2
+            affordable = max(AFFORDABLE * self.queries.spent, SMALL)
+            if price <= affordable:
                 self._begin(design, model, target, optimum)
                 return
-            aim *= WIDER
-        self._survey(optimum)
+            aim *= max(WIDER, math.sqrt(price / affordable))
+        leader = self.evaluator.leader
+        if promoted and leader is not None and leader.visits.mean - leader.lower > SETTLED * self.bounds.goal:
+            self.evaluator.grow(leader)
+        else:
+            self._survey(optimum)
 
     def _begin(self, design: Blueprint, model: Hypothesis, target: float, optimum: Array) -> None:
-        """Begin an experiment if there is one, and the table has samples enough to fix its weights."""
-        if not design.accuracy:
-            self._look_elsewhere(design.found, optimum)
-        elif not design.cases:
+        """Begin an experiment, if the table has samples enough to fix its weights."""
+        if not design.cases:
             self._survey(optimum)
         elif not any(case.weights for case in design.cases):
             pass  # ranges of values suffice, which need no samples
@@ -248,18 +259,23 @@ class Closing:
         model.searched = 0
         return design
 
-    def _look_elsewhere(self, found: Solution, optimum: Array) -> None:
-        """The table does not determine v*(s0): episodes of the model's optimistic policy, or more samples."""
-        if found.theta is None:
-            self._survey(optimum)
-            return
+    def _find_states(self, found: Solution) -> bool:
+        """The table does not determine v*(s0): look for states by the model's optimistic policy, or draw more samples.
+
+        Whether anything was found or drawn.
+        """
+        if found.theta is None or self.exploring > EXPLORED * self.queries.spent:
+            return False
         self.optimist = np.concatenate([[1.0], found.theta])
         before, known = self.queries.spent, len(self.table.estimates)
         self.evaluator.pilot(self.optimist, EPISODES)
-        if len(self.table.estimates) == known:
-            for estimate in self.working:
+        few = [estimate for estimate in self.working if estimate.moments.n < ENOUGH]
+        grown = len(self.table.estimates) > known
+        if not grown:
+            for estimate in few:
                 self.table.fill(estimate, 2 * estimate.moments.n)
         self.exploring += self.queries.spent - before
+        return grown or bool(few)
 
     def _detail(self, design: Blueprint, model: Hypothesis) -> bool:
         """Draw samples of pairs whose weights are not known well; False if there are none."""

@@ -29,7 +29,7 @@ EVALUATION = 0.1
 PER_SECOND = 500_000
 """Queries made in about a second of episodes."""
 
-BETTER = 2.0
+BETTER = 3.0
 """By how many standard errors a policy must earn more than the leader to replace it."""
 
 SHARPENINGS = 12
@@ -194,8 +194,9 @@ class Evaluator:
     def challenge_leader(self, candidate: Candidate, visits: Visits) -> None:
         """Replace the leader by a policy that has earned more in a pilot run."""
         if self.leader is not None:
-            leading = self.leader.visits
-            if visits.mean <= leading.mean + BETTER * math.hypot(leading.error, visits.error):
+            leading, few = self.leader.visits, len(visits.returns)
+            error = max(visits.error, leading.error * math.sqrt(len(leading.returns) / few)) if few else math.inf
+            if visits.mean <= leading.mean + BETTER * math.hypot(leading.error, error):
                 return
         self.leader, self.promoted = self.begin(candidate, visits), False
 
