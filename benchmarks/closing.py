@@ -17,7 +17,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,9 +26,8 @@ import numpy as np
 import tensorplan as tp
 
 PROBLEMS = 20
-BUDGETS = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
-FEW = 3
-"""Problems of each family for each budget."""
+BUDGETS = {10_000: 6, 30_000: 6, 100_000: 6, 300_000: 3, 1_000_000: 3, 10_000_000: 1}
+"""Budgets, and the problems of each family for each of them."""
 TINY = 0.02
 """The δ of these, as a share of the family's."""
 
@@ -173,13 +172,14 @@ def _spread(results: Sequence[Closed]) -> str:
     return f"{mean(queries):,.0f} ({min(queries):,} to {max(queries):,})"
 
 
-def anytime(before: str | None, count: int, budgets: Sequence[int]) -> None:
+def anytime(before: str | None, budgets: Mapping[int, int]) -> None:
     """The table of brackets."""
-    print(f"the width of the bracket at a budget: geometric mean of {count} problems each, now and before")
+    print("the width of the bracket at a budget: geometric mean over the problems of a family, now and before")
     print(f"  {'':<28} " + " ".join(f"{budget:>15,}" for budget in budgets))
+    print(f"  {'problems':<28} " + " ".join(f"{count:>15}" for count in budgets.values()))
     for i, family in enumerate(FAMILIES):
         cells = []
-        for budget in budgets:
+        for budget, count in budgets.items():
             cell = f"{mean([close(family, k, budget).gap for k in range(count)]):.3f}"
             if before is not None:
                 (old,) = elsewhere(before, [i], count, budget)
@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.only != "budgets":
         compare(options.before, 3 if options.quick else PROBLEMS)
     if options.only != "queries":
-        anytime(options.before, 2 if options.quick else FEW, BUDGETS[: 3 if options.quick else None])
+        anytime(options.before, dict.fromkeys(list(BUDGETS)[:3], 2) if options.quick else BUDGETS)
 
 
 if __name__ == "__main__":

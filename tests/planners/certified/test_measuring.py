@@ -13,6 +13,7 @@ from tensorplan.core.intervals import bernstein_radius, hoeffding_radius
 from tensorplan.planners.certified import bets, measuring
 from tensorplan.planners.certified.box import Box
 from tensorplan.planners.certified.measuring import Measured, spread_directions, write_rows
+from tensorplan.planners.certified.sums import Case
 from tensorplan.planners.certified.table import Estimate
 from tensorplan.planners.evidence import approx_td, evaluation
 from tensorplan.planners.evidence.ledger import Ledger
@@ -251,12 +252,15 @@ def test_the_probabilities_of_all_failures_in_a_run_add_up_to_what_is_stated(mon
         elif not copying:
             sums.setdefault(share, []).append(self)  # cases of one sum have one share together
 
-    def copy(self, *arguments):
-        copying.append(1)
-        try:
-            return original_copy(self, *arguments)
-        finally:
-            copying.pop()
+    def quietly(original):
+        def copy(self, *arguments):
+            copying.append(1)
+            try:
+                return original(self, *arguments)
+            finally:
+                copying.pop()
+
+        return copy
 
     def take(self, kind):
         number, share = original_take(self, kind)
@@ -267,12 +271,12 @@ def test_the_probabilities_of_all_failures_in_a_run_add_up_to_what_is_stated(mon
 
     kept, copying, given = [], [], []
     original_look, original_bet = evaluation.betting_lower_bound, bets.Bet.__init__
-    original_take, original_copy = Ledger.take, measuring.Measured.copy
+    original_take = Ledger.take
     monkeypatch.setattr(evaluation, "betting_lower_bound", look)
     monkeypatch.setattr(bets.Bet, "__init__", bet)
-    monkeypatch.setattr(measuring.Measured, "copy", copy)
+    for record in (measuring.Measured, Case):
+        monkeypatch.setattr(record, "copy", quietly(record.copy))
     monkeypatch.setattr(Ledger, "take", take)
-    monkeypatch.setattr("tensorplan.planners.certified.sums.Case.copy", lambda self, *arguments: self)
     dice = np.random.default_rng(0)
     session, zeta = tp.TensorPlan(delta=0.5, callback=lambda it: dice.random() < 0.1).session(), 0.5 / (2 * 5)
     problem, settled = many_starts(), 0

@@ -47,6 +47,10 @@ READY = 0.7
 AIM, CLOSER = 0.35, 0.7
 """The share of the goal above the fit that an experiment aims at; and how much closer than before, once it is there."""
 
+HUNT = 6
+"""Designs in a row with weights that are not known well, after which states must have samples already: some of many
+states with few samples always look better than they are."""
+
 AFFORDABLE, SMALL = 3.0, 500
 """An experiment may take so many times the queries spent so far, or a small number in any case; otherwise it aims at a
 wider bracket."""
@@ -99,6 +103,8 @@ class Closing:
         """Of the last pilot run."""
         self.measuring = self.piloting = self.exploring = 0
         """Queries for measurements, for pilot runs, and for the optimistic policy."""
+        self.details = 0
+        """Designs in a row whose weights were not known well."""
         self.seen = 0
         """Samples in the table when the parameter was fitted."""
         self.frozen = 0
@@ -212,6 +218,7 @@ class Closing:
             target = self.value + aim
             design = self._design(model, target)
             if not design.accuracy:
+                self.details = 0
                 if self._find_states(design.found):
                     return
                 aim = max(WIDER * aim, BEYOND * (design.found.bound - self.value))
@@ -234,14 +241,19 @@ class Closing:
             self._survey(optimum)
         elif not any(case.weights for case in design.cases):
             pass  # ranges of values suffice, which need no samples
-        elif not self._detail(design, model):
+        elif self._detail(design, model):
+            self.details += 1
+        else:
+            self.details = 0
             self.sum = Sum.begin(design, model, self.measurements, target)
             self._grow(self.sum)
 
     def _model(self) -> Hypothesis:
         sol, cut, patience = self.sol, self.measurements.cut, self.sol.nodes_in(PATIENCE)
-        excused = sol.step * sol.eta
-        return Hypothesis(self.root.phi, self.view, self.fit, excused, self._ranges, cut, patience, sol.deadline)
+        excused, fewest = sol.step * sol.eta, THIN if self.details >= HUNT else 0
+        return Hypothesis(
+            self.root.phi, self.view, self.fit, excused, self._ranges, cut, patience, sol.deadline, fewest
+        )
 
     def _ranges(self) -> tuple[Array, Array]:
         """T2 of the states that have it."""
@@ -253,6 +265,7 @@ class Closing:
         """An experiment with states that can be queried."""
         numbers = self.view.numbers
         working = [numbers[estimate] for estimate in self.working if estimate in numbers]
+        working = [i for i in working if model.available[i]]
         design = model.design(target, working)
         self.working = [self.view.estimates[i] for i in working]
         self.evaluator.searched += model.searched / self.sol.nodes_in(1.0)

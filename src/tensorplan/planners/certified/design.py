@@ -99,15 +99,18 @@ class Hypothesis:
         cut: Callable[[Array], bool],
         patience: int,
         deadline: Deadline,
+        fewest: int = 0,
     ) -> None:
         """``ranges()`` are the rows of T2; ``cut(θ)`` adds those that θ violates, and says whether there were any.
 
-        ``patience`` is the number of nodes that all searches together may take.
+        ``patience`` is the number of nodes that all searches together may take, ``fewest`` the samples of each action
+        that a state must have.
         """
         self.objective, self.view, self.excused, self.ranges, self.cut = objective, view, excused, ranges, cut
         self.patience, self.deadline = patience, deadline
-        self.available = np.array([estimate.node is not None for estimate in view.estimates], dtype=bool)
-        """Which states can be queried in this episode, (m,)."""
+        queried = np.array([estimate.node is not None for estimate in view.estimates], dtype=bool)
+        self.available = queried & (view.counts.min(axis=1) >= fewest)
+        """Which states may be used, (m,): those that can be queried in this episode, and have samples enough."""
         self.deviations = np.sqrt(fit.variances)
         """Of one sample, (m, A)."""
         states, best = np.arange(len(view.phis)), fit.values.argmax(axis=1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -115,6 +116,9 @@ class Measurements:
         self.ranged = 0
         """How many states have T2 in Sol."""
         self.box = Box.ball(sol.radius, sol.dimension)
+        self._listed: list[Estimate] = []
+        self._phis, self._ends = np.zeros((0, sol.dimension)), np.zeros((0, 2))
+        """The features of listed states, and the ranges of their values."""
 
     @property
     def version(self) -> tuple[int, int, int]:
@@ -171,16 +175,23 @@ class Measurements:
             self.ranged += 1
             self.sol.values(estimate.place, estimate.phi, *self.value_range(estimate.place.stage), estimate, samples=0)
 
+    def _list(self) -> list[Estimate]:
+        """All states of the table, in arrays too."""
+        new = list(islice(self.table.estimates.values(), len(self._listed), None))
+        if new:
+            self._listed += new
+            self._phis = np.concatenate([self._phis, [estimate.phi for estimate in new]])
+            self._ends = np.concatenate([self._ends, [self.value_range(estimate.place.stage) for estimate in new]])
+        return self._listed
+
     def cut(self, theta: Array) -> bool:
         """Add the value ranges that θ violates most; whether there were any."""
-        seen = [estimate for estimate in self.table.estimates.values() if not estimate.ranged]
-        if not seen:
-            return False
-        values = np.array([estimate.phi for estimate in seen]) @ theta
-        ranges = np.array([self.value_range(estimate.place.stage) for estimate in seen])
-        excess = np.maximum(values - ranges[:, 1], ranges[:, 0] - values) - self.sol.eta
+        listed = self._list()
+        values = self._phis @ theta
+        excess = np.maximum(values - self._ends[:, 1], self._ends[:, 0] - values) - self.sol.eta
+        excess[np.fromiter((estimate.ranged for estimate in listed), dtype=bool, count=len(listed))] = -math.inf
         worst = np.argsort(-excess)[: 2 * self.sol.dimension]
-        broken = [seen[i] for i in worst if excess[i] > BROKEN * (1 + self.sol.radius)]
+        broken = [listed[i] for i in worst if excess[i] > BROKEN * (1 + self.sol.radius)]
         for estimate in broken:
             self.add_range(estimate)
         return bool(broken)
