@@ -139,9 +139,12 @@ class Hypothesis:
         tree = proved.certificate
         assert tree is not None
         leaves = _leaves(tree, working) if proved.bound <= target else []
-        if len(leaves) > MOST_CASES or self.deadline.passed:
-            return Blueprint(accuracy, proved, [])
-        return Blueprint(accuracy, proved, [self._case(choices, accuracy, working, target) for choices in leaves])
+        cases: list[PlannedCase] = []
+        for choices in leaves if len(leaves) <= MOST_CASES else []:
+            if self.deadline.passed:
+                return Blueprint(accuracy, proved, [])
+            cases.append(self._case(choices, accuracy, working, target))
+        return Blueprint(accuracy, proved, cases)
 
     @property
     def tired(self) -> bool:
@@ -197,7 +200,8 @@ class Hypothesis:
         return Program(self.objective, self.view.radius, rows, rhs, forms, largest), kinds
 
     def _search(self, program: Program, certificate: bool = False) -> Solution:
-        seconds = None if self.deadline.remaining == math.inf else self.deadline.remaining
+        left = self.deadline.remaining
+        seconds = None if left == math.inf else left
         found = Search(program).solve(gap=GAP, node_limit=NODES, time_limit=seconds, certificate=certificate)
         self.searched += found.nodes
         return found

@@ -150,7 +150,7 @@ class Measurements:
     def tighten(self) -> None:
         """Bound the box by Sol, and write Sol anew."""
         self.write()
-        if not self.measured:
+        if not self.measured or self.sol.deadline.passed:
             return
         directions = spread_directions(self.measured.values(), self.sol.dimension)
         ends = [[self.sol.most(sign * v, BOX_NODES).bound for v in directions.T] for sign in (1, -1)]
