@@ -17,7 +17,7 @@ from tensorplan.optimism.execution import Execution
 from tensorplan.optimism.kernels.step import STOPPED
 from tensorplan.optimism.search import _attended, compile_now
 
-LATE = 2.0
+LATE = 0.2
 """Seconds after the limit at which the answer must be there."""
 
 EARLY = 0.05

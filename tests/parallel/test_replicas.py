@@ -195,13 +195,7 @@ def test_ray_actors_answer_the_same_and_are_replaced(monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, SUPPORT]))  # where the actors find this file
     calm, _ = samples(Noisy, 1)
-    try:
-        answers, _ = samples(Mortal, 2, engine="ray")
-    except Exception as error:
-        if "timed out during startup" in str(error):
-            pytest.skip("Ray does not start in time on this machine")
-        raise
-    assert answers == calm
+    assert samples(Mortal, 2, engine="ray")[0] == calm
 
 
 def test_threads_are_one_in_new_processes_alone(monkeypatch):

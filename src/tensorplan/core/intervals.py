@@ -88,7 +88,8 @@ def betting_lower_bound(values: ArrayLike, least: float, alpha: float, bets: Arr
     weights = np.log(copies)
 
     def excluded(gain: float) -> bool:
-        return bool(np.logaddexp.reduce(weights + _wealth(fractions, gains, counts, gain)) >= enough)
+        with np.errstate(under="ignore"):  # bets that have lost nearly all add nothing
+            return bool(np.logaddexp.reduce(weights + _wealth(fractions, gains, counts, gain)) >= enough)
 
     return least + _largest(excluded, _mean(gains, counts))
 

@@ -128,7 +128,7 @@ def test_few_samples_per_state_do_not_break_variances():
             return float(rng.random() < 0.5), following
 
     problem = tp.Problem(Short(), lambda s, h: np.array([1.0 if s == 0 else 0.5]), bound=1.3, name="short")
-    with np.errstate(all="raise", under="ignore"):
+    with np.errstate(all="raise"):
         policy = begin(problem, delta=0.1, budget=15_000)
     assert policy.candidate.samples in (0, 2)
     assert contains(policy.certificate, 1.0)
