@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -25,6 +26,7 @@ import tensorplan as tp
 from tensorplan.planners.certified.measuring import Measurements
 from tensorplan.planners.certified.planning import CertifiedPolicy
 from tensorplan.planners.certified.sums import Sum
+from tensorplan.planners.evidence.place import Place
 
 DELTAS = (2.0, 1.0, 0.5, 0.25, 0.125)
 HORIZONS = (3, 5, 8, 12, 16)
@@ -138,12 +140,12 @@ def denies(made: Sum, measurements: Measurements, problem: tp.Problem) -> bool:
     """Whether θ* violates the sum in a case that is true."""
     mdp: Any = problem.mdp
     assert problem.theta is not None
-    one, best, following = np.concatenate([[1.0], problem.theta]), dict[Any, set[int]](), None
+    one, best, following = np.concatenate([[1.0], problem.theta]), dict[Place, set[int]](), None
     for stage in reversed(range(mdp.horizon)):
         q = mdp.backup(stage, following)
         following = q.max(axis=1)
         for state, row in zip(mdp.states(stage), q, strict=True):
-            best[stage, state] = set(np.flatnonzero(row >= row.max() - 1e-12).tolist())
+            best[Place(stage, state)] = set(np.flatnonzero(row >= row.max() - 1e-12).tolist())
     true = [c for c in made.cases if all(a in best[m.estimate.place] for m, a in c.choices.items())]
     assert true, "the cases must cover all choices"
     bets = [case.bet for case in true if case.bet is not None]
@@ -161,7 +163,11 @@ def numbered_trial(seed: int) -> Trial:
 def promises(count: int, workers: int) -> list[Trial]:
     """Random problems, and what the claims look like against them."""
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        trials = list(pool.map(numbered_trial, range(count), chunksize=5))
+        trials = list[Trial]()
+        for each in pool.map(numbered_trial, range(count), chunksize=5):
+            trials.append(each)
+            print(f"\r{len(trials)} of {count} problems", end="", file=sys.stderr)
+        print(file=sys.stderr)
     zeta = statistics.fmean(t.zeta for t in trials)
     print(f"{count} random problems, A 2..3, d 2..8, H 5..10, δ 0.1 H .. 0.2 H; stated failure probability {zeta:.3f}")
     print(f"  status {', '.join(sorted({t.status for t in trials}))}")
@@ -295,6 +301,4 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 
 if __name__ == "__main__":
-    import sys
-
     main(sys.argv[1:])

@@ -110,8 +110,8 @@ def least(problem: tp.Problem, delta: float) -> float | None:
         return None
     from scipy.optimize import linprog
 
-    normals, deviations, variance = [], [], 0.0
-    reached = np.zeros(len(mdp.states(0)))
+    normals, deviations, variance, steps = [], [], 0.0, 0.0
+    reached, gamma = np.zeros(len(mdp.states(0))), problem.discount
     reached[0] = 1.0
     for stage in range(mdp.horizon):
         states, following = mdp.states(stage), mdp.states(stage + 1) if stage + 1 < mdp.horizon else range(0)
@@ -125,18 +125,19 @@ def least(problem: tp.Problem, delta: float) -> float | None:
             matrix = matrix.toarray()
         chances = np.asarray(matrix).reshape(len(states), mdp.actions, -1)[:, :, : len(following)]
         mean = mdp.rewards(stage)
-        values = mean + chances @ ahead
+        values = mean + gamma * chances @ ahead
         best = np.arange(len(states)), values.argmax(axis=1)
         moved = chances[best]
-        spread = (mean * (1 - mean))[best] + moved @ ahead**2 - (moved @ ahead) ** 2
-        normals.append((phi - moved @ phi_ahead)[reached > 0])
+        spread = (mean * (1 - mean))[best] + gamma**2 * (moved @ ahead**2 - (moved @ ahead) ** 2)
+        normals.append((phi - gamma * moved @ phi_ahead)[reached > 0])
         deviations.append(np.sqrt(spread)[reached > 0])
-        variance += float(reached @ spread)
+        variance += gamma ** (2 * stage) * float(reached @ spread)
+        steps += float(reached.sum())
         reached = reached @ moved
     rows, sizes = np.concatenate(normals), np.concatenate(deviations)
     design = linprog(np.tile(sizes, 2), A_eq=np.concatenate([rows, -rows]).T, b_eq=problem.phi_v(0, 0))
     log = math.log(4 / min(delta / (2 * mdp.horizon), 0.05))
-    upper, lower = 2 * log * design.fun**2, 2 * log * variance * mdp.horizon
+    upper, lower = 2 * log * design.fun**2, 2 * log * variance * steps
     return float((upper ** (1 / 3) + lower ** (1 / 3)) ** 3 / (delta / 2) ** 2)
 
 
