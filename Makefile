@@ -7,7 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-comp
 SIMULATORS = minigrid minatar ale-py highway-env 'gymnasium[box2d]' 'gymnasium[mujoco]'
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test tests types compiled quick slow coverage bench docs clean
+.PHONY: demo test tests types compiled quick slow examples coverage bench docs clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/core.stamp
@@ -48,6 +48,9 @@ tests/thorough.txt: $(VENV)/dev.stamp  # the tests that make quick leaves out; r
 
 slow: $(VENV)/dev.stamp  # the tests that take minutes: all examples in full, compiled code with bounds checks
 	$(PYTEST) -m slow
+
+examples: $(VENV)/dev.stamp  # every example runs, and prints what its page says
+	$(PYTEST) -m 'slow or not slow' tests/test_examples.py
 
 bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks

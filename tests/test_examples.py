@@ -14,6 +14,7 @@ SLOW = (
     "cliff_walking",
     "frozen_lake",
     "frozen_lake_slippery",
+    "options",
     "queue_admission",
     "taxi",
     "trained_agent",

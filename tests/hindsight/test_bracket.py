@@ -9,7 +9,7 @@ from tensorplan.access.noise import Purpose
 from tensorplan.core.intervals import BETS
 from tensorplan.hindsight.bracket import BracketTest
 from tensorplan.hindsight.pilot import Bets, Pilot, Plan
-from tensorplan.hindsight.ranges import most_gap, most_upper
+from tensorplan.hindsight.ranges import least_policy, most_gap, most_upper
 from tensorplan.hindsight.scenario import Rules
 from tensorplan.hindsight.subject import Design, Subject
 from tensorplan.hindsight.values import Values
@@ -24,13 +24,13 @@ def subject(task, function, budget=None, seed=0):
 def bracket(whom, paired, pooled, scenarios=30, episodes=100, alpha=0.05, limit=np.inf):
     rules = Rules(whom.access.problem.horizon or 8, 100, limit, paired)
     most = (most_gap if paired else most_upper)(whom.values, rules)
-    plan = Plan(Design(rules, 4, pooled), most, scenarios, episodes, 1.0)
+    plan = Plan(Design(rules, 4, pooled), most, scenarios, episodes, 1.0, least_policy(whom.values, rules))
     return BracketTest(whom, plan, Bets(BETS, BETS, BETS), alpha)
 
 
-@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize(("paired", "episodes"), [(True, 100), (False, 100), (False, 0)])
 @pytest.mark.parametrize("pooled", [True, False])
-def test_every_look_at_a_bracket_holds(paired, pooled):
+def test_every_look_at_a_bracket_holds(paired, episodes, pooled):
     """At a confidence of 0.5, of 20 brackets 17 or more would be wrong with probability 1.3e-3 at most."""
     wrong = 0
     for seed in range(5):
@@ -38,7 +38,8 @@ def test_every_look_at_a_bracket_holds(paired, pooled):
         task = problem(random_mdp(rng, (4, None)[seed % 2]), discount=0.8)
         best, mine = values(task)(0, 0), values(task, lambda state, stage: 0)(0, 0)
         for function in guesses(task, rng).values():
-            looks = list(bracket(subject(task, function, seed=seed), paired, pooled, alpha=0.5).grow())
+            whom = subject(task, function, seed=seed)
+            looks = list(bracket(whom, paired, pooled, episodes=episodes, alpha=0.5).grow())
             assert len(looks) == 6
             wrong += any(b.lower > mine or b.upper < best or b.gap < best - mine - 1e-9 for b in looks)
             assert all(b.lower <= b.upper and b.gap >= 0 for b in looks)

@@ -57,7 +57,7 @@ def test_it_does_not_use_noise_of_the_test():
     at = whom.access.noise.at
     whom.access.noise.at = lambda purpose, *rest: (used.add(purpose.name), at(purpose, *rest))[1]
     Pilot(whom, Rules.of(task), 0.05, 50_000).choose()
-    assert used <= {"PILOT", "POLICY", "START"}
+    assert used <= {"PILOT", "POLICY", "START", "CHECK"}
 
 
 @pytest.mark.parametrize("budget", [1, 10, 100, 1000])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import tensorplan as tp
 from tensorplan.access.batches import BatchAccess
 from tensorplan.access.meter import Meter
-from tensorplan.hindsight.ranges import finite_returns, most_gap, most_upper, residual_range
+from tensorplan.hindsight.ranges import finite_returns, least_policy, most_gap, most_upper, residual_range
 from tensorplan.hindsight.scenario import Rules
 from tensorplan.hindsight.values import Values
 
@@ -23,10 +23,11 @@ CLOSE = 1e-9
     st.sampled_from([fresh(1), pooled(1)]),
     st.booleans(),
     st.floats(0.0, 1.0),
+    st.floats(0.0, 1.0),
     st.sampled_from([1, 2, 100]),
     st.sampled_from([3, None]),
 )
-def test_no_scenario_is_worth_more(seed, guess, way, paired, share, width, horizon):
+def test_no_scenario_is_worth_more_nor_the_policy_less(seed, guess, way, paired, share, rest, width, horizon):
     """For every noise, with V within the range of returns or within a narrower band."""
     rng = np.random.default_rng(seed)
     task = problem(random_mdp(rng, horizon), discount=0.8)
@@ -34,12 +35,13 @@ def test_no_scenario_is_worth_more(seed, guess, way, paired, share, width, horiz
     chosen = {}
     policy = lambda state, stage: chosen.setdefault((state, stage), int(rng.integers(2)))  # noqa: E731
     low, high = task.return_range()
-    rules = Rules(3, width, low + share * (high - low), paired)
+    rules = Rules(3, width, low + share * (high - low), paired, floor=low + rest * (high - low))
     stages = [0] if horizon is None else range(3)
     band = {stage: (0.3 * task.return_range(stage)[0], 0.2 * task.return_range(stage)[1]) for stage in stages}
     for limits in (None, band):
         v = Values(BatchAccess(task, Meter(), 0), function, limits)
         for _, scenario in scenarios(task, function, way, rules, policy, limits):
+            assert scenario.policy >= least_policy(v, rules) - CLOSE
             if paired:
                 assert scenario.gap <= most_gap(v, rules) + CLOSE
             else:

@@ -56,17 +56,19 @@ def test_without_cutting_the_mean_is_a_bound_and_that_of_the_policy_is_exact(way
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("guess", ["zero", "optimal", "random", "adversarial"])
-@pytest.mark.parametrize("cut", ["width", "limit", "paired limit", "width and limit"])
+@pytest.mark.parametrize("cut", ["width", "limit", "paired limit", "width and limit", "floor", "floor and limit"])
 def test_cutting_leaves_the_bound_valid(way, guess, cut):
-    """Limits from one that stops at once to one that stops rarely; the policy is cut from below."""
+    """Limits and floors from one that stops at once to one that stops rarely; the policy is cut from below."""
     for seed in range(3):
         rng = np.random.default_rng([seed, 2])
         task = problem(random_mdp(rng, horizon=3, noise=2 if way == "fresh" else 3), discount=(1.0, 0.8)[seed % 2])
         policy, function = random_policy(rng), guesses(task, rng)[guess]
-        largest = max(s.largest for _, s in scenarios(task, function, WAYS[way], Rules(3, 100), policy))
+        found = [s for _, s in scenarios(task, function, WAYS[way], Rules(3, 100), policy)]
+        largest, smallest = max(s.largest for s in found), min(s.smallest for s in found)
         for share in (0.1, 0.5, 0.9):
             limit = share * largest if "limit" in cut else np.inf
-            rules = Rules(3, 1 if "width" in cut else 100, limit, paired="paired" in cut)
+            floor = smallest + (1 - share) * (largest - smallest) if "floor" in cut else -np.inf
+            rules = Rules(3, 1 if "width" in cut else 100, limit, paired="paired" in cut, floor=floor)
             upper, earned = means(task, function, WAYS[way], rules, policy)
             assert upper >= values(task)(0, 0) - CLOSE
             assert earned <= values(task, policy)(0, 0) + CLOSE

@@ -20,6 +20,10 @@ from tensorplan.problems.catalog import CATALOG, instance, make
 from tensorplan.problems.random.layered import Procedural
 
 
+UNSOLVED = ("put", "max-call")
+"""Problems on a continuum of states, whose optimal values are not part of them."""
+
+
 @pytest.mark.parametrize("name", CATALOG)
 def test_every_example_builds(name):
     entry = CATALOG[name]
@@ -31,12 +35,13 @@ def test_every_example_builds(name):
     assert problem.name == entry.example  # the name leads back to the problem
     rng = np.random.default_rng(0)
     state = problem.mdp.start(rng)
-    assert np.isfinite(problem.optimal_value(state))
-    if problem.phi_v is not None:
-        linear = problem.state_features(state, 0) @ problem.theta
-    else:
-        linear = (problem.action_features(state, 0) @ problem.theta).max()
-    assert linear == pytest.approx(problem.optimal_value(state), abs=problem.eta + 1e-9)
+    assert (problem.solution is None) == (name in UNSOLVED)
+    if name not in UNSOLVED:
+        if problem.phi_v is not None:
+            linear = problem.state_features(state, 0) @ problem.theta
+        else:
+            linear = (problem.action_features(state, 0) @ problem.theta).max()
+        assert linear == pytest.approx(problem.optimal_value(state), abs=problem.eta + 1e-9)
     reward, _ = problem.mdp.step(state, problem.actions - 1, rng)
     assert problem.reward_range[0] <= reward <= problem.reward_range[1]
 

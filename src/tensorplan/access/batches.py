@@ -8,6 +8,7 @@ numbers: the generator is set to the beginning of the column's stream before eac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from tensorplan.access.meter import Meter
 from tensorplan.access.noise import Noise, Purpose
 from tensorplan.core import END, Array, Batched, Problem, State
 from tensorplan.core.errors import NotReached, ProblemError, shown
-from tensorplan.problems.simulate import draw, draw_many, draw_noise, generators
+from tensorplan.problems.simulate import draw, draw_many, draw_noise, draw_start, generators
 from tensorplan.problems.states import hashable, incomparable, own, pack, same, unpack
 
 Ids = NDArray[np.int64]
@@ -99,6 +100,35 @@ class BatchAccess:
             self._states, self._numbers = [], {}
             self.generation += 1
 
+    # ------------------------------------------------------------------ states as points
+
+    @cached_property
+    def points(self) -> bool:
+        """Whether states are points of a continuum, so that hardly any is reached twice: they are real numbers."""
+        if not self.batched:
+            return False
+        start = draw_start(self.problem, self.noise.at(Purpose.CHECK, 0))
+        return pack([start]).dtype.kind == "f"
+
+    def packed(self, ids: Ids) -> NDArray[Any]:
+        """The states of these numbers as an array, (n,) or (n, k)."""
+        return pack([self._states[i] for i in ids.tolist()])
+
+    def separate_noise(self, states: int, samples: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Independent noise for each state, (states * samples, ...); that of one state is stratified if possible."""
+        noise = draw_noise(self.problem, states * samples, rng)
+        if samples == 1 or not getattr(self.problem.mdp, "uniforms", 0):
+            return noise
+        return self._stratified(noise, rng, samples)
+
+    def move(
+        self, states: NDArray[Any], stage: int, actions: NDArray[Any], noise: NDArray[Any]
+    ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+        """Step each state with an action and a noise of its own: rewards, next states, and where these are END."""
+        self._check_open()
+        self.meter.charge(len(states))
+        return self._stepped(states, stage, actions, noise)
+
     # ------------------------------------------------------------------ steps
 
     def columns(self, purpose: Purpose, scenario: int, first: int, size: int, stratified: int = 0) -> Columns:
@@ -112,48 +142,65 @@ class BatchAccess:
             rng = self.noise.at(purpose, scenario, first)
             noise = draw_noise(self.problem, size, rng)
             if stratified and getattr(self.problem.mdp, "uniforms", 0):
-                noise = np.concatenate([noise[:-stratified], self._stratified(noise[-stratified:], rng)])
+                noise = np.concatenate([noise[:-stratified], self._stratified(noise[-stratified:], rng, stratified)])
         return Columns(purpose, scenario, first, size, noise)
 
-    def _stratified(self, noise: NDArray[Any], rng: np.random.Generator) -> Array:
-        """Noise of the same shape, by Latin hypercube sampling."""
+    def _stratified(self, noise: NDArray[Any], rng: np.random.Generator, strata: int) -> Array:
+        """Noise of the same shape, by Latin hypercube sampling of each ``strata`` rows."""
         mdp: Any = self.problem.mdp
         if noise.shape[1:] != (mdp.uniforms,):
             raise ProblemError(
                 f"draw_noise({len(noise)}) of problem {self.problem.name!r} gave noise of shape {noise.shape}, and the "
                 f"MDP declares uniforms={shown(mdp.uniforms)}"
             )
-        order = rng.permuted(np.tile(np.arange(len(noise))[:, None], (1, mdp.uniforms)), axis=0)
-        strata: Array = (order + rng.random(order.shape)) / len(noise)
-        return strata
+        blocks = len(noise) // strata
+        order = rng.permuted(np.tile(np.arange(strata)[:, None], (blocks, 1, mdp.uniforms)), axis=1)
+        even: Array = (order + rng.random(order.shape)) / strata
+        return even.reshape(noise.shape)
 
     def steps(self, ids: Ids, stage: int, columns: Columns, which: slice = slice(None)) -> tuple[Array, Ids]:
         """Rewards and successors of all actions of the states with the chosen columns, both (n, A, columns)."""
-        if self.closed:
-            raise NotReached("the episode of this access object is over: it answers no more queries")
         chosen = range(columns.size)[which]
         shape = (len(ids), self.problem.actions, len(chosen))
-        self.meter.charge(shape[0] * shape[1] * shape[2])
         if self.batched:
-            return self._many(ids, stage, columns.noise[which], shape)
+            rewards, following, ended = self.moves(self.packed(ids), stage, columns.noise[which])
+            return rewards.reshape(shape), self.numbers(following, ended).reshape(shape)
+        self._check_open()
+        self.meter.charge(shape[0] * shape[1] * shape[2])
         return self._one_by_one(ids, stage, columns, chosen, shape)
 
-    def _many(self, ids: Ids, stage: int, noise: Any, shape: tuple[int, ...]) -> tuple[Array, Ids]:
-        states, actions, count = shape
-        packed = pack([self._states[i] for i in ids.tolist()])
-        pairs = np.repeat(packed, actions * count, axis=0), np.tile(np.repeat(np.arange(actions), count), states)
-        repeated = np.tile(noise, (states * actions, *(1,) * (noise.ndim - 1)))
+    def moves(
+        self, states: NDArray[Any], stage: int, noise: NDArray[Any]
+    ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+        """All actions of states with a noise that they share: the rows of ``move`` for (state, action, noise)."""
+        actions, count = self.problem.actions, len(noise)
+        return self.move(
+            np.repeat(states, actions * count, axis=0),
+            stage,
+            np.tile(np.repeat(np.arange(actions), count), len(states)),
+            np.tile(noise, (len(states) * actions, *(1,) * (noise.ndim - 1))),
+        )
 
-        def once() -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
-            return draw_many(self.problem, pairs[0], stage, pairs[1], repeated)
-
-        rewards, following, ended = once() if self._steps else self._watched(once, len(repeated))
-        self._steps += 1
-        numbers = np.full(len(rewards), ENDED)
+    def numbers(self, rows: NDArray[Any], ended: NDArray[np.bool_]) -> Ids:
+        """The numbers of packed states, or of END where they have ended."""
+        numbers = np.full(len(rows), ENDED)
         going = ~ended
         if going.any():
-            numbers[going] = self._number_rows(following[going])
-        return rewards.reshape(shape), numbers.reshape(shape)
+            numbers[going] = self._number_rows(rows[going])
+        return numbers
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise NotReached("the episode of this access object is over: it answers no more queries")
+
+    def _stepped(
+        self, states: NDArray[Any], stage: int, actions: NDArray[Any], noise: NDArray[Any]
+    ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+        def once() -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
+            return draw_many(self.problem, states, stage, actions, noise)
+
+        self._steps += 1
+        return once() if self._steps > 1 else self._watched(once, len(states))
 
     def _watched(
         self, step: Callable[[], tuple[Array, NDArray[Any], NDArray[np.bool_]]], size: int

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorplan.core.errors import BadInput, ProblemError, TensorplanError, raised, shown
 from tensorplan.core.mdp import DECLARATIONS, END, MDP, Array, Features, OptimalValues, State, return_range
@@ -142,6 +143,32 @@ class Problem:
     def action_features(self, state: State, stage: int) -> Array:
         """φ_q(state, .), checked: (A, d), finite, norms <= 1; zero at END."""
         return self._features("phi_q", self.phi_q, (self.actions, self.dimension), state, stage)
+
+    def many_state_features(self, states: NDArray[Any], stage: int) -> Array:
+        """φ_v of many states, (n, d), checked, by ``phi_v.many(states, stage)`` where there is such a method.
+
+        States are numbers or tuples of k numbers, in an array (n,) or (n, k).
+        """
+        many = getattr(self.phi_v, "many", None)
+        if many is None or not len(states):
+            rows = [self.state_features(tuple(x) if states.ndim > 1 else x, stage) for x in states.tolist()]
+            return np.array(rows).reshape(len(states), self.dimension)
+        where = f"phi_v.many({len(states)} states, stage={stage})"
+        try:
+            values = _floats(many(states, stage))
+        except TensorplanError:
+            raise
+        except Exception as error:
+            raise ProblemError(f"{where} {raised(error)}") from error
+        if values.shape != (len(states), self.dimension):
+            raise ProblemError(f"{where} has shape {values.shape}, expected {(len(states), self.dimension)}")
+        squares = np.einsum("ij,ij->i", values, values)
+        if not (squares <= (1 + NORM_SLACK) ** 2).all():
+            row = int(np.argmax(~(squares <= (1 + NORM_SLACK) ** 2)))
+            raise ProblemError(
+                f"{where} gave {shown(values[row])} at {shown(states[row])}, whose norm is not at most 1"
+            )
+        return values
 
     def _features(self, name: str, phi: Features | None, shape: tuple[int, ...], state: State, stage: int) -> Array:
         if phi is None:

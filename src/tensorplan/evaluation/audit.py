@@ -24,14 +24,16 @@ from tensorplan.evaluation.players import players
 from tensorplan.features.network import is_network
 from tensorplan.hindsight.blame import Share
 from tensorplan.hindsight.bracket import BracketTest, PolicyBounds
-from tensorplan.hindsight.crew import Crew
+from tensorplan.hindsight.crew import Crew, at_once
+from tensorplan.hindsight.fitting.greedy import greedy
 from tensorplan.hindsight.fitting.model import FittedValues
 from tensorplan.hindsight.fitting.pathwise import pathwise_theta
-from tensorplan.hindsight.fitting.rounds import FIT_SHARE, Fitting
+from tensorplan.hindsight.fitting.regression import RegressedValues
+from tensorplan.hindsight.fitting.rounds import FIT_SHARE, start_fitting
 from tensorplan.hindsight.pilot import Pilot
 from tensorplan.hindsight.ranges import finite_returns
 from tensorplan.hindsight.scenario import Rules
-from tensorplan.hindsight.subject import RandomStarts, Subject
+from tensorplan.hindsight.subject import Players, RandomStarts, Subject
 from tensorplan.hindsight.values import Band, ValueFunction, Values, value_function
 from tensorplan.problems.catalog import as_problem
 
@@ -53,6 +55,9 @@ MOMENT = 1e-6
 
 PATHWISE = "pathwise"
 """The value function that is asked for by this name: the θ with the smallest bound in hindsight."""
+
+GREEDY = "greedy"
+"""The policy that is asked for by this name: the greedy one of the value function."""
 
 RESTS_ON = "nothing but the simulator and its declared range of returns"
 """What the bracket of an audit rests on."""
@@ -81,7 +86,7 @@ class Audit:
     scenarios: int = 0
     episodes: int = 0
     mean_return: float = math.nan
-    """The mean return of the episodes, an estimate of v^π(s0)."""
+    """An estimate of v^π(s0): the mean return of the episodes, or the mean over scenarios if there are none."""
     design: str = ""
     cut: int = 0
     """Paths cut since too many states were reached; this widens the bracket, and leaves it valid."""
@@ -162,10 +167,11 @@ def audit(
 ) -> Audit:
     """A bracket on the value of a policy and on v*, for any policy and any value function.
 
-    ``policy`` is a planner, its spec, a callable (state, stage) -> action, an agent with ``predict(observation)``, or a
-    network with one output for each action.  ``value`` is a guess of v*: a callable (state, stage) -> float, a network
-    with one output, θ for the features of the problem, or ``"pathwise"`` for the θ with the smallest bound; the better
-    it is, the narrower the bracket.  Without one, values are fitted first.
+    ``policy`` is a planner, its spec, a callable (state, stage) -> action, an agent with ``predict(observation)``, a
+    network with one output for each action, or ``"greedy"``, the greedy policy of the value function.  ``value`` is a
+    guess of v*: a callable (state, stage) -> float, a network with one output, θ for the features of the problem, or
+    ``"pathwise"`` for the θ with the smallest bound; the better it is, the narrower the bracket.  Without one, values
+    are fitted first.
     ``budget`` bounds the queries, those of the policy included; by default there are a million.  The audit ends early
     if upper - lower is at most ``width``, after ``time_limit`` seconds, which makes it irreproducible, or by Ctrl-C,
     with the bracket reached by then.  ``workers`` processes, or those of a Ray cluster with ``engine="ray"``, give the
@@ -190,8 +196,16 @@ class Recipe:
         """The subject, with V = 0 as long as there is no value function."""
         problem = as_problem(self.problem, self.seed)
         access = BatchAccess(problem, meter or Meter(), self.seed)
-        values = Values(access, self.function(problem), self.band)
-        return Subject(access, values, players(access, self.policy), RandomStarts(access))
+        function = self.function(problem)
+        return Subject(
+            access, Values(access, function, self.band), self.players(access, function), RandomStarts(access)
+        )
+
+    def players(self, access: BatchAccess, function: ValueFunction) -> Players:
+        """The policy, as a source of players."""
+        if isinstance(self.policy, str) and self.policy == GREEDY:
+            return greedy(function, access)
+        return players(access, self.policy)
 
     def function(self, problem: Problem) -> ValueFunction:
         """V, or zero where it is still to be fitted."""
@@ -199,9 +213,8 @@ class Recipe:
             return lambda state, stage: 0.0
         if is_network(self.value):
             return only_output(problem, self.value)
-        return value_function(
-            problem, self.value.on(problem).value if isinstance(self.value, FittedValues) else self.value
-        )
+        fitted = isinstance(self.value, FittedValues | RegressedValues)
+        return value_function(problem, self.value.on(problem) if fitted else self.value)
 
 
 class Auditor:
@@ -261,13 +274,14 @@ class Auditor:
         if self.deadline.remaining < math.inf:
             self._fit_into_time()
         recipe = replace(self.recipe, value=self._value())
-        access = self.subject.access
-        self.subject.values = Values(access, recipe.function(self.problem))
+        access, function = self.subject.access, recipe.function(self.problem)
+        self.subject.values, self.subject.players = Values(access, function), recipe.players(access, function)
         pilot = Pilot(self.subject, self.rules, self.alpha, max(self.budget - self.meter.spent, 0))
         subject, plan, bets = pilot.choose()
         if self.workers > 1 or self.engine == "ray":
             recipe = replace(recipe, band=subject.values.limits)
-            self.crew = Crew(recipe, self.meter, self.engine, self.workers if self.workers > 1 else None)
+            workers = self.workers if self.workers > 1 else None
+            self.crew = Crew(recipe, self.meter, self.engine, workers, at_once(subject))
         self.bracket = BracketTest(subject, plan, bets, self.alpha, self.crew)
         yield from self.bracket.grow()
 
@@ -288,7 +302,7 @@ class Auditor:
         """The given value function, or one that is fitted with a share of the budget."""
         access, spend = self.subject.access, int(FIT_SHARE * self.budget)
         if self.recipe.value is None:
-            fitting = Fitting(access, self._training_start, self.rules)
+            fitting = start_fitting(access, self._training_start, self.rules)
             fitting.spend(spend)
             return fitting.fit
         if isinstance(self.recipe.value, str):
@@ -320,7 +334,7 @@ class Auditor:
             audit,
             scenarios=len(bracket.worth),
             episodes=len(bracket.returns),
-            mean_return=math.fsum(bracket.returns) / max(len(bracket.returns), 1),
+            mean_return=bracket.mean_return,
             design=str(bracket.plan.design),
             cut=bracket.cut,
             stages=blame.stages() if blame.scenarios else {},

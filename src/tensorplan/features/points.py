@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorplan.core import Array, State
 from tensorplan.features.maps import FeatureMap
 
 
 class Located(Protocol):
-    """A map from states to points: a Gymnasium environment, a table, or a puzzle."""
+    """A map from states to points: a Gymnasium environment, a table, or a puzzle.
+
+    It may have a method ``points(states)`` as well, for an array of n states.
+    """
 
     def point(self, state: State) -> Array:
         """The point of a state, (n,)."""
@@ -41,9 +45,11 @@ class PointFeatures:
         features = self.map(self.places.point(state), stage)
         return features if self.blocks is None else np.asarray(np.kron(np.eye(self.blocks), features))
 
-    def many(self, states: Sequence[State], stage: int) -> Array:
+    def many(self, states: Sequence[State] | NDArray[Any], stage: int) -> Array:
         """The features of m states, (m, d), or of their state-action pairs, (m A, A d)."""
-        features = self.map.many(np.array([self.places.point(state) for state in states]), stage)
+        every = getattr(self.places, "points", None)
+        points = np.array([self.places.point(state) for state in states]) if every is None else every(states)
+        features = self.map.many(points, stage)
         if self.blocks is None:
             return features
         blocks = np.eye(self.blocks)[None, :, :, None] * features[:, None, None, :]

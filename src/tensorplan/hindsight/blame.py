@@ -41,6 +41,9 @@ class Blame:
             for step in path:
                 self._stages[side][step.stage] += sign * step.residual
                 self._states[side][_place(step)] += sign * step.residual
+            if scenario.stages is not None:
+                for stage, residual in enumerate(scenario.stages[side].tolist()):
+                    self._stages[side][stage] += sign * residual
 
     def stages(self) -> dict[int, Share]:
         """The share of each stage in the mean gap."""

@@ -6,12 +6,14 @@ There are two ways to an upper bound on v*(s0):
 * paired: one on the policy's value, from its returns, plus one on the mean of ``Scenario.gap``: errors that the best
   path and the policy's have in common cancel.
 
-The lower bound is on the policy's mean return.  Means are bounded by betting (:mod:`tensorplan.core.intervals`), for
-all sample sizes at once: the bracket may be looked at, and stopped, at any time.
+The lower bound is on the policy's mean return, from episodes, or from what it is worth in the scenarios: there,
+temporal differences stand for most of the noise of a return.  Means are bounded by betting
+(:mod:`tensorplan.core.intervals`), for all sample sizes at once: the bracket may be looked at, and stopped, any time.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -51,6 +53,8 @@ class BracketTest:
         self.source = source or subject
         self.shares = Shares.of(alpha, plan.design.rules.paired)
         self.returns: list[float] = []
+        self.policy_worth: list[float] = []
+        """What the policy is worth in each scenario."""
         self.worth: list[float] = []
         """Of each scenario: its gap if paired, else its upper bound."""
         self.blame = Blame()
@@ -76,16 +80,26 @@ class BracketTest:
         design = self.plan.design
         for scenario in self.source.scenarios(design, range(len(self.worth), count)):
             self.worth.append(scenario.gap if design.rules.paired else scenario.upper)
+            self.policy_worth.append(scenario.policy)
             self.blame.add(scenario)
             self.cut += scenario.cut
             self.stopped += scenario.stopped
+
+    @property
+    def mean_return(self) -> float:
+        """An estimate of the policy's value."""
+        found = self.returns or self.policy_worth
+        return math.fsum(found) / max(len(found), 1)
 
     def bounds(self) -> PolicyBounds:
         """What the evidence shows so far."""
         low, high = finite_returns(self.subject.access.problem)
         shares, returns, worth = self.shares, np.array(self.returns), np.array(self.worth)
-        lower = betting_lower_bound(returns, low, shares.lower, self.bets.lower)
-        most = self.plan.most
+        if self.plan.episodes or not len(worth):
+            lower = betting_lower_bound(returns, low, shares.lower, self.bets.lower)
+        else:
+            lower = betting_lower_bound(np.array(self.policy_worth), self.plan.least, shares.lower, self.bets.lower)
+        lower, most = max(lower, low), self.plan.most
         upper = betting_upper_bound(worth, most, shares.scenarios, self.bets.scenarios) if len(worth) else most
         gap = high - low
         if self.plan.design.rules.paired:

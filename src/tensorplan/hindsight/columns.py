@@ -60,9 +60,25 @@ class Fresh:
         if columns is None or time != self._time:
             columns = access.columns(self.purpose, self.scenario, time << 32, self.samples + 1, self.samples)
             self._time, self._columns = time, columns
+        if self.values.vectorised:
+            return self._look_at_arrays(stage, ids, columns)
         rewards, following = access.steps(ids, stage, columns)
         residuals = _residuals(self.values, stage, ids, rewards[..., 1:], following[..., 1:])
         return Ahead(residuals, rewards[..., 0], following[..., 0])
+
+    def _look_at_arrays(self, stage: int, ids: Ids, columns: Columns) -> Ahead:
+        """The same with values of arrays: the states that serve for temporal differences only get no numbers."""
+        access, problem = self.values.access, self.values.access.problem
+        shape, ahead = (len(ids), problem.actions, columns.size), problem.next_stage(stage)
+        rewards, following, ended = access.moves(access.packed(ids), stage, columns.noise)
+        moved = np.arange(len(rewards)) % columns.size == 0
+        numbers = access.numbers(following[moved], ended[moved]).reshape(shape[:2])
+        gains, going = rewards.copy(), ~ended & ~moved
+        if ahead != problem.horizon and going.any():
+            gains[going] += problem.discount * self.values.of(following[going], ahead)
+        rewards, gains = rewards.reshape(shape), gains.reshape(shape)
+        residuals = gains[..., 1:].mean(axis=-1) - self.values(ids, stage)[:, None]
+        return Ahead(residuals, rewards[..., 0], numbers)
 
 
 class Pooled:

@@ -12,14 +12,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tensorplan.access.meter import Meter
-from tensorplan.access.noise import Purpose
 from tensorplan.core.errors import BudgetSpent, TensorplanError
+from tensorplan.hindsight.bundle import BLOCK as BUNDLE
 from tensorplan.hindsight.scenario import Scenario
-from tensorplan.hindsight.subject import Design, Subject
+from tensorplan.hindsight.subject import BLOCK, Design, Subject
 from tensorplan.parallel.pool import Pool, ServerDied, Shipped, make_pool
 
 SCENARIOS, EPISODES = 4, 64
 """How many are requested at a time, so that messages take little of the time."""
+
+
+def at_once(subject: Subject) -> tuple[int, int]:
+    """How many scenarios and episodes of a subject are requested at a time: whole blocks, where there are blocks."""
+    return BUNDLE if subject.in_bundles else SCENARIOS, BLOCK if subject.in_blocks else EPISODES
 
 
 class Request(NamedTuple):
@@ -42,39 +47,53 @@ class _Simulator:
 
         def reply(request: Request) -> list[tuple[Any, int]] | Exception:
             try:
-                return [_measured(subject, request, index) for index in range(request.first, request.last)]
+                return _measured(subject, request)
             except Exception as error:
                 return error if isinstance(error, TensorplanError) else RuntimeError(f"{type(error).__name__}: {error}")
 
         return reply
 
 
-def _measured(subject: Subject, request: Request, index: int) -> tuple[Any, int]:
-    """A scenario or the return of an episode, and its queries."""
-    before = subject.access.meter.spent
-    if request.design is None:
-        result: Any = subject.episode(request.times, Purpose.EPISODE, index)
-    else:
-        result = subject.scenario(request.design, Purpose.TEST, index)
-        result.reached = []  # numbers of states mean nothing elsewhere
-    return result, subject.access.meter.spent - before
+def _measured(subject: Subject, request: Request) -> list[tuple[Any, int]]:
+    """Scenarios, or the returns of episodes, each with its queries; those of a block are told with its first one."""
+    indices, meter = range(request.first, request.last), subject.access.meter
+    found, before = list[tuple[Any, int]](), meter.spent
+    results: Iterator[Any] = (
+        subject.episodes(request.times, indices)
+        if request.design is None
+        else subject.scenarios(request.design, indices)
+    )
+    for result in results:
+        if isinstance(result, Scenario):
+            result.reached = []  # numbers of states mean nothing elsewhere
+        found.append((result, meter.spent - before))
+        before = meter.spent
+    return found
 
 
 class Crew:
     """A source of scenarios and episodes: ``make()`` gives the subject in each process."""
 
-    def __init__(self, make: Callable[[], Subject], meter: Meter, engine: str, workers: int | None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Subject],
+        meter: Meter,
+        engine: str,
+        workers: int | None,
+        at_once: tuple[int, int] = (SCENARIOS, EPISODES),
+    ) -> None:
         shipped = Shipped.of(_Simulator(make), "the policy or the problem")
         self.pool: Pool = make_pool(shipped, engine, workers, None)
         self.meter = meter
+        self._scenarios, self._episodes = at_once
 
     def scenarios(self, design: Design, indices: range) -> Iterator[Scenario]:
         """Scenarios behind a bound."""
-        return self._replies(Request(design, 0, indices.start, indices.stop), SCENARIOS)
+        return self._replies(Request(design, 0, indices.start, indices.stop), self._scenarios)
 
     def episodes(self, times: int, indices: range) -> Iterator[float]:
         """Returns of the policy."""
-        return self._replies(Request(None, times, indices.start, indices.stop), EPISODES)
+        return self._replies(Request(None, times, indices.start, indices.stop), self._episodes)
 
     def close(self) -> None:
         """End the processes."""

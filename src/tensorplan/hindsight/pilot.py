@@ -16,7 +16,7 @@ from tensorplan.access.noise import Purpose
 from tensorplan.core import Array
 from tensorplan.core.errors import BudgetSpent
 from tensorplan.core.intervals import BETS, tuned_bets
-from tensorplan.hindsight.ranges import finite_returns, most_gap, most_upper
+from tensorplan.hindsight.ranges import finite_returns, least_policy, most_gap, most_upper
 from tensorplan.hindsight.scenario import Rules, Scenario
 from tensorplan.hindsight.subject import Design, Subject
 from tensorplan.hindsight.values import Band, Values
@@ -45,6 +45,10 @@ AFFORDABLE = 0.04
 
 DEVIATIONS = 5.0
 """Standard deviations above the mean of the pilot at which scenarios stop; more if the pilot is small."""
+
+ROOM = 0.05
+"""How much higher the limit is than that, as a share of what a scenario that stops may be worth beyond it: this costs
+little, and where the values of scenarios have long tails the pilot sees too few of them."""
 
 SMALL = 1e-6
 """The smallest limit, relative to the range of returns."""
@@ -92,8 +96,11 @@ class Plan:
     """The largest value of a scenario: its gap if paired, else its upper bound."""
     scenarios: int
     episodes: int
+    """None if the lower bound comes from what the policy is worth in the scenarios, too."""
     width: float
     """The width to be expected."""
+    least: float = -math.inf
+    """The least value of the policy in a scenario."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +140,8 @@ class Pilot:
     def _only_episodes(self) -> Plan:
         """As many episodes as the budget allows."""
         high = self.range[1]
-        return Plan(Design(self.rules, SAMPLES[0], pooled=True), high, 0, self.end - self.meter.spent, math.inf)
+        left = self.end - self.meter.spent
+        return Plan(Design(self.rules, SAMPLES[0], pooled=True), high, 0, left, math.inf)
 
     def _choose(self) -> tuple[Subject, Plan, Bets]:
         self._play()
@@ -159,10 +167,13 @@ class Pilot:
 
     def _first_trials(self) -> dict[Design, list[PilotRun]]:
         """Designs of all kinds, as far as they are affordable."""
-        cheapest = Design(self.rules, SAMPLES[0], pooled=True)
+        recur = not self.subject.access.points  # else pooled columns would save nothing
+        cheapest = Design(self.rules, SAMPLES[0], pooled=recur)
+        steady = self.subject.steady_actions(cheapest)
+        cheapest = replace(cheapest, steady=steady)
         tried = {cheapest: self._try(cheapest)}
         example = tried[cheapest][0].scenario
-        for design in (Design(self.rules, samples, pooled) for pooled in (True, False) for samples in SAMPLES):
+        for design in (Design(self.rules, samples, pooled, steady) for pooled in {recur, False} for samples in SAMPLES):
             if design != cheapest and self._affordable(design, example):
                 tried[design] = self._try(design)
         return tried
@@ -180,9 +191,10 @@ class Pilot:
         """Scenarios of a design."""
         subject, found, began = subject or self.subject, list[PilotRun](), self.meter.spent
         while self._more(len(found), began, effort):
-            before = self.meter.spent
-            scenario = subject.scenario(design, Purpose.PILOT, len(found))
-            found.append(PilotRun(scenario, self.meter.spent - before))
+            before, count = self.meter.spent, max(effort.fewest, len(found)) if subject.in_bundles else 1
+            indices = range(len(found), min(len(found) + count, effort.most))
+            scenarios = list(subject.some_scenarios(design, Purpose.PILOT, indices))
+            found += [PilotRun(scenario, (self.meter.spent - before) // len(indices)) for scenario in scenarios]
         return found
 
     def _play(self) -> None:
@@ -222,12 +234,34 @@ class Pilot:
 
     def _plan(self, design: Design, trials: list[PilotRun], values: Values) -> Plan:
         """The best plan with a design: direct or paired, and the share of episodes."""
+        direct, most = self._limited(design, trials, values, False)
         plans = [
-            self._forecast(limited, most, trials, share)
-            for limited, most in (self._limited(design, trials, values, paired) for paired in (True, False))
+            self._forecast(limited, largest, trials, share)
+            for limited, largest in ((direct, most), self._limited(design, trials, values, True))
             for share in EPISODE_SHARES
         ]
+        plans.append(self._forecast_without_episodes(*self._floored(direct, trials, values), most, trials))
         return min(plans, key=lambda plan: plan.width)
+
+    def _floored(self, design: Design, trials: list[PilotRun], values: Values) -> tuple[Design, float]:
+        """The design with a floor that the policy hardly reaches, and the least value that it then has."""
+        (low, high), seen = self.range, np.array([t.scenario.smallest for t in trials])
+        deviations = DEVIATIONS * (1 + 2 / math.sqrt(len(trials)))
+        floor = min(float(seen.mean() - deviations * seen.std()), float(seen.min())) - SMALL * (high - low)
+        rules = replace(design.rules, floor=floor)
+        rules = replace(rules, floor=floor - ROOM * (floor - least_policy(values, rules)))
+        return replace(design, rules=rules), least_policy(values, rules)
+
+    def _forecast_without_episodes(self, design: Design, least: float, most: float, trials: list[PilotRun]) -> Plan:
+        """The lower bound comes from scenarios as well: there, temporal differences stand for the noise of returns."""
+        left = max(self.end - self.meter.spent, 1)
+        scenarios = max(round(left / float(np.mean([trial.cost for trial in trials]))), 1)
+        shares = Shares.of(self.alpha, paired=False)
+        worth, mine = _worth(trials, paired=False), _policy_worth(trials)
+        width = float(np.mean([trial.scenario.gap for trial in trials]))
+        width += _radius(worth, most - float(worth.mean()), scenarios, shares.scenarios)
+        width += _radius(mine, float(mine.mean()) - least, scenarios, shares.lower)
+        return Plan(design, most, scenarios, 0, width, least)
 
     def _limited(self, design: Design, trials: list[PilotRun], values: Values, paired: bool) -> tuple[Design, float]:
         """The design with a limit that scenarios hardly reach, and the largest value that they then have."""
@@ -235,8 +269,10 @@ class Pilot:
         seen = np.array([t.scenario.largest_gap if paired else t.scenario.largest for t in trials])
         deviations = DEVIATIONS * (1 + 2 / math.sqrt(len(trials)))
         limit = max(float(seen.mean() + deviations * seen.std()), float(seen.max())) + SMALL * (high - low)
+        most = most_gap if paired else most_upper
         rules = replace(design.rules, paired=paired, limit=limit)
-        return replace(design, rules=rules), (most_gap if paired else most_upper)(values, rules)
+        rules = replace(rules, limit=limit + ROOM * (most(values, rules) - limit))
+        return replace(design, rules=rules), most(values, rules)
 
     def _forecast(self, design: Design, most: float, trials: list[PilotRun], share: float) -> Plan:
         (low, high), paired = self.range, design.rules.paired
@@ -257,7 +293,9 @@ class Pilot:
         shares, returns = Shares.of(self.alpha, paired), np.array(self.returns)
         return Bets(
             tuned_bets(-_worth(trials, paired), -plan.most, plan.scenarios, shares.scenarios),
-            tuned_bets(returns, low, plan.episodes, shares.lower),
+            tuned_bets(returns, low, plan.episodes, shares.lower)
+            if plan.episodes
+            else tuned_bets(_policy_worth(trials), plan.least, plan.scenarios, shares.lower),
             tuned_bets(-returns, -high, plan.episodes, shares.upper) if paired else np.zeros(0),
         )
 
@@ -265,6 +303,11 @@ class Pilot:
 def _worth(trials: list[PilotRun], paired: bool) -> Array:
     """The values of scenarios whose mean is bounded."""
     return np.array([trial.scenario.gap if paired else trial.scenario.upper for trial in trials])
+
+
+def _policy_worth(trials: list[PilotRun]) -> Array:
+    """What the policy is worth in scenarios."""
+    return np.array([trial.scenario.policy for trial in trials])
 
 
 def _radius(values: Array, room: float, n: int, alpha: float) -> float:

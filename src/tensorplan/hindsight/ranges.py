@@ -60,6 +60,18 @@ def most_gap(values: Values, rules: Rules) -> float:
     return most
 
 
+def least_policy(values: Values, rules: Rules) -> float:
+    """The least value of ``Scenario.policy``."""
+    problem, gamma = values.access.problem, values.access.problem.discount
+    running, least = values.band(0)[0], problem.return_range(0)[0]
+    for time, stage in _times(problem, rules):
+        running = max(running, rules.floor) + gamma**time * min(residual_range(values, stage)[0], 0.0)
+        ahead = problem.next_stage(stage)
+        cut = 0.0 if ahead == problem.horizon else problem.return_range(ahead)[0] - values.band(ahead)[1]
+        least = min(least, running + gamma ** (time + 1) * min(cut, 0.0))
+    return least
+
+
 def _times(problem: Problem, rules: Rules) -> list[tuple[int, int]]:
     """The times of a scenario with their stages."""
     if problem.horizon is None:

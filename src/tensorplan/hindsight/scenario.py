@@ -10,6 +10,9 @@ provided that *whether* it is cut does not depend on where the noise of time t a
 * limit: a scenario whose running maximum exceeds a limit set beforehand is stopped.  This almost never happens, and
   bounds what a scenario can be worth, which confidence bounds need.
 
+The path of the policy is cut likewise, and continued with the least possible return, where its running sum falls below
+a floor set beforehand.
+
 A rule that looks at later noise would stop just before good luck, and be wrong.
 """
 
@@ -63,6 +66,8 @@ class Rules:
     limit: float = np.inf
     """The running maximum at which a scenario stops; if ``paired``, minus the running sum of the policy."""
     paired: bool = False
+    floor: float = -np.inf
+    """The running sum of the policy below which its path is cut."""
 
     @classmethod
     def of(cls, problem: Problem) -> Rules:
@@ -94,6 +99,12 @@ class Scenario:
     cut: int = 0
     """Paths cut because there were too many."""
     stopped: bool = False
+    smallest: float = np.nan
+    """The smallest running sum of the policy."""
+    looked: int = 0
+    """How many states were looked at, those of different times counted apart."""
+    stages: tuple[Array, Array] | None = None
+    """γ^t l̂ by stage, along the best path and along that of the policy, where the paths themselves are not kept."""
 
     @property
     def gap(self) -> float:
@@ -140,7 +151,7 @@ class _Play:
         none = np.zeros(1, dtype=np.intp)
         level = Level(np.array([number]), np.array([first]), none, none)
         steps, mine, policy = list[ScenarioStep](), number, first
-        largest, largest_gap, time, stopped = first, 0.0, 0, False
+        largest, largest_gap, time, stopped, smallest = first, 0.0, 0, False, first
         while len(level.ids):
             running = max(float(level.sums.max()), self.best.worth)
             largest, largest_gap = max(largest, running), max(largest_gap, running - policy)
@@ -148,10 +159,13 @@ class _Play:
             if stopped or time == self.rules.times:
                 self._cut(level, np.arange(len(level.ids)), time, stage)
                 break
+            if policy < self.rules.floor:
+                policy, mine = policy + self._rest(mine, time, stage), ENDED
             ahead = self.noise.look(time, stage, level.ids)
             if self.player is not None and mine != ENDED:
                 step, mine = self._follow(self.player, level, ahead, mine, time, stage)
                 policy += step.residual
+                smallest = min(smallest, policy)
                 steps.append(step)
             level = self._advance(level, ahead, time, stage)
             time, stage = time + 1, self.problem.next_stage(stage)
@@ -160,7 +174,19 @@ class _Play:
             largest_gap = max(largest_gap, self.best.worth - policy)
         policy = policy + self._rest(mine, time, stage) if self.player is not None else np.nan
         reached = [level.ids for level in self.levels]
-        return Scenario(self.best.worth, policy, largest, largest_gap, self._path(), steps, reached, self.cut, stopped)
+        return Scenario(
+            self.best.worth,
+            policy,
+            largest,
+            largest_gap,
+            self._path(),
+            steps,
+            reached,
+            self.cut,
+            stopped,
+            smallest,
+            sum(map(len, reached)),
+        )
 
     def _follow(
         self, player: ScenarioPlayer, level: Level, ahead: Ahead, mine: int, time: int, stage: int

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorplan.access.batches import BatchAccess, Ids
+from tensorplan.access.batches import ENDED, BatchAccess, Ids
 from tensorplan.core import Array, Problem, State
 from tensorplan.core.errors import BadInput, ProblemError, TensorplanError, raised, shown
 
 ValueFunction = Callable[[State, int], float]
+
+
+@runtime_checkable
+class ArrayFunction(Protocol):
+    """A value function that also takes many states at once."""
+
+    def __call__(self, state: State, stage: int) -> float:
+        """V of one state."""
+
+    def many(self, states: NDArray[Any], stage: int) -> Array:
+        """V of n states, numbers or tuples of k numbers in an array (n,) or (n, k), (n,)."""
+
 
 Band = dict[int, tuple[float, float]]
 """For each stage, the least and the largest value."""
@@ -43,8 +56,11 @@ class Values:
     def __init__(self, access: BatchAccess, function: ValueFunction, band: Band | None = None) -> None:
         self.access, self.function = access, function
         self.limits = band or {}
+        self.vectorised = access.batched and isinstance(function, ArrayFunction)
+        """Whether many values are computed at once, and anew whenever they are needed."""
         self._generation = access.generation
         self._known: dict[int, Array] = {}
+        self._seen: Band = {}
 
     def band(self, stage: int) -> tuple[float, float]:
         """The least and the largest value at a stage; the ends of the range of returns where no band is given."""
@@ -56,6 +72,8 @@ class Values:
 
     def seen(self) -> Band:
         """The least and the largest value of each stage among the states looked at so far."""
+        if self.vectorised:
+            return dict(self._seen)
         found = {stage: known[:-1][~np.isnan(known[:-1])] for stage, known in self._known.items()}
         return {stage: (float(x.min()), float(x.max())) for stage, x in found.items() if len(x)}
 
@@ -63,6 +81,8 @@ class Values:
         """V of the states with these numbers, in an array of the same shape; zero at END and after the horizon."""
         if stage == self.access.problem.horizon:
             return np.zeros(ids.shape)
+        if self.vectorised:
+            return self._of_arrays(ids, stage)
         known = self._table(stage)
         values: Array = known[ids]
         if np.isnan(values).any():
@@ -71,6 +91,30 @@ class Values:
                 known[number] = min(max(self._computed(self.access.state(number), stage), low), high)
             values = known[ids]
         return values
+
+    def _of_arrays(self, ids: Ids, stage: int) -> Array:
+        values, going = np.zeros(ids.shape), ids != ENDED
+        if going.any():
+            values[going] = self.of(self.access.packed(ids[going]), stage)
+        return values
+
+    def of(self, states: NDArray[Any], stage: int) -> Array:
+        """V of many states at once, (n,), before the horizon."""
+        assert isinstance(self.function, ArrayFunction)
+        where = f"the value function at {len(states)} states, stage {stage}"
+        try:
+            values = np.asarray(self.function.many(states, stage), dtype=np.float64)
+        except TensorplanError:
+            raise
+        except Exception as error:
+            raise ProblemError(f"{where} {raised(error)}") from error
+        if values.shape != (len(states),) or np.isnan(values).any():
+            raise ProblemError(f"{where} must give as many numbers, got {shown(values)}")
+        clipped: Array = values.clip(*self.band(stage))
+        if len(clipped):
+            low, high = self._seen.get(stage, (np.inf, -np.inf))
+            self._seen[stage] = min(low, float(clipped.min())), max(high, float(clipped.max()))
+        return clipped
 
     def _table(self, stage: int) -> Array:
         """Values by number, NaN where not known; the last place, which the number -1 refers to, is END's."""

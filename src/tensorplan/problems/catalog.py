@@ -12,6 +12,7 @@ from tensorplan.core import Problem
 from tensorplan.core.errors import BadInput, shown
 from tensorplan.core.specs import call, literal, lookup, parameters, whole
 from tensorplan.core.user_code import is_user_code, load, parse_name
+from tensorplan.problems.cases.bermudan import max_call, put
 from tensorplan.problems.cases.inventory import lost_sales
 from tensorplan.problems.cases.option import american_put
 from tensorplan.problems.cases.queueing import queue_admission
@@ -86,6 +87,8 @@ CATALOG: dict[str, Entry] = {
         queue_admission, ("capacity",), "queue-admission/10", "M/M/c queue, discounted: let a customer in, or not"
     ),
     "american-put": Entry(american_put, ("dates",), "american-put/6", "American put on a tree: hold it or exercise it"),
+    "put": Entry(put, ("=case",), "put/36-20-1", "put with 50 dates a year: price, volatility in per cent, years"),
+    "max-call": Entry(max_call, ("shares",), "max-call/2", "call on the dearest of several shares, 10 dates"),
     "lost-sales": Entry(lost_sales, ("lead",), "lost-sales/2", "inventory: how much to order, lead time, lost sales"),
     "gym": Entry(gym, ("=env",), "gym/Taxi-v4:features=realizing5", "any Gymnasium environment"),
 }

@@ -9,7 +9,7 @@ from tensorplan.access.batches import BatchAccess
 from tensorplan.access.meter import Meter
 from tensorplan.access.noise import Purpose
 from tensorplan.hindsight.fitting.model import Model
-from tensorplan.hindsight.fitting.rounds import Fitting
+from tensorplan.hindsight.fitting.rounds import SampledFitting
 from tensorplan.hindsight.scenario import Rules
 
 
@@ -26,7 +26,7 @@ def test_with_many_samples_everywhere_the_fit_is_the_optimum(horizon):
         fit, best = model.fit(), values(task)
         for stage in range(horizon or 1):
             for state in range(4):
-                assert fit.value(state, stage) == pytest.approx(best(state, stage), abs=0.1)
+                assert fit(state, stage) == pytest.approx(best(state, stage), abs=0.1)
 
 
 def test_elsewhere_values_are_fitted_on_the_features():
@@ -39,7 +39,7 @@ def test_elsewhere_values_are_fitted_on_the_features():
         model.reached(stage, ids)
     model.add(ids, access.columns(Purpose.FIT, 0, 0, 4))
     fit = model.fit()
-    assert fit.value(7, 3) == pytest.approx(1.5, abs=1e-3)
+    assert fit(7, 3) == pytest.approx(1.5, abs=1e-3)
     assert fit.action(7, 3) is None
     assert fit.action(2, 3) in (0, 1)
 
@@ -54,25 +54,25 @@ def test_samples_of_several_rounds_add_up(horizon):
     model.add(first, access.columns(Purpose.FIT, 0, 0, 10))
     model.add(others, access.columns(Purpose.FIT, 1, 0, 5))
     assert model.samples.tolist() == [15, 5, 5]
-    assert model.fit().value(0, 0) is not None
+    assert model.fit()(0, 0) is not None
 
 
 def test_fitting_stays_within_its_queries_and_finds_good_values():
     task = problem(random_mdp(np.random.default_rng(3), 5, states=5))
     access = BatchAccess(task, Meter(), 0)
-    fitting = Fitting(access, lambda index: 0, Rules.of(task))
+    fitting = SampledFitting(access, lambda index: 0, Rules.of(task))
     fitting.spend(40_000)
     assert access.meter.spent <= 44_000
-    assert fitting.fit.value(0, 0) == pytest.approx(values(task)(0, 0), abs=0.2)
+    assert fitting.fit(0, 0) == pytest.approx(values(task)(0, 0), abs=0.2)
 
 
 @pytest.mark.parametrize("budget", [0, 1, 10, 100, 1000])
 def test_fitting_with_hardly_any_queries(budget):
     task = problem(random_mdp(np.random.default_rng(3), 5, states=5))
     access = BatchAccess(task, Meter(budget), 0)
-    fitting = Fitting(access, lambda index: 0, Rules.of(task))
+    fitting = SampledFitting(access, lambda index: 0, Rules.of(task))
     fitting.spend(budget)
-    assert np.isfinite(fitting.fit.value(0, 0))
+    assert np.isfinite(fitting.fit(0, 0))
 
 
 def test_rounds_go_on_when_numbers_of_states_are_given_anew(monkeypatch):
@@ -81,10 +81,10 @@ def test_rounds_go_on_when_numbers_of_states_are_given_anew(monkeypatch):
     task = tp.make("lost-sales/1")
     access = BatchAccess(task, Meter(), 0)
     start = task.mdp.start(np.random.default_rng(0))
-    fitting = Fitting(access, lambda index: start, Rules.of(task))
+    fitting = SampledFitting(access, lambda index: start, Rules.of(task))
     fitting.spend(50_000)
     access.forget()
     access.number((0, 0))  # another state has the first number now
     fitting.spend(50_000)
-    largest = max(abs(fitting.fit.value(state, 5) - task.optimal_value(state, 5)) for state in task.mdp.states(5))
+    largest = max(abs(fitting.fit(state, 5) - task.optimal_value(state, 5)) for state in task.mdp.states(5))
     assert largest < 0.5

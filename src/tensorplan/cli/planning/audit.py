@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("problem")
-@click.option("--planner", required=True, help="Planner whose policy is audited.")
+@click.option("--planner", required=True, help="Planner whose policy is audited; greedy: that of the values.")
 @click.option("--value", default=None, help="Guess of v*: theta.npy, module:function or ./file.py:function.")
 @click.option("--budget", default=None, type=click.IntRange(min=1), help="Queries in all.  [default: 1,000,000]")
 @click.option("--time-limit", default=None, type=float, metavar="SECONDS", help="End after so long.")
@@ -42,12 +42,13 @@ def audit(
     The bracket rests on the simulator and its declared range of returns alone, whatever the features.  --value is a
     guess of v*; the better it is, the narrower the bracket.  By default values are fitted first.
     """
-    from tensorplan.evaluation.audit import BUDGET
+    from tensorplan.evaluation.audit import BUDGET, GREEDY
     from tensorplan.evaluation.audit import audit as audit_policy
     from tensorplan.planners.registry import make_planner
     from tensorplan.problems.catalog import instance
 
-    task, config, guess = instance(problem, seed), make_planner(planner), None if value is None else _value(value)
+    task, guess = instance(problem, seed), None if value is None else _value(value)
+    config = planner if planner == GREEDY else make_planner(planner)
     with progress(BUDGET if budget is None else budget) as show:
         show(0, f"{planner}: fitting values")
 

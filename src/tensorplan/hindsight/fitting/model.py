@@ -49,7 +49,7 @@ class FittedValues:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "problem": None}
 
-    def value(self, state: State, stage: int) -> float:
+    def __call__(self, state: State, stage: int) -> float:
         """V(state)."""
         known = self.values.get(stage, {}).get(state) if hashable(state) else None
         if known is not None:
@@ -129,7 +129,7 @@ class Model:
     def _backwards(self, fit: FittedValues, horizon: int) -> None:
         """From the last stage to the first one."""
         occurring = self._occurring(horizon)
-        values = Values(self.access, fit.value)
+        values = Values(self.access, fit)
         for stage in range(horizon - 1, -1, -1):
             ids = np.array(sorted(occurring[stage]), dtype=np.int64)
             if len(ids):
@@ -174,14 +174,14 @@ class Model:
             fit.actions[stage] = dict(zip(states, q.argmax(axis=1).tolist(), strict=True))
         near = fit.theta.get(stage + 1, np.zeros(1))
         features = self._features(fit, ids, stage)
-        fit.theta[stage] = near + _regression(features) @ (values - (features * near).sum(axis=1))
+        fit.theta[stage] = near + least_squares(features) @ (values - (features * near).sum(axis=1))
 
     def _iterate(self, fit: FittedValues) -> None:
         """Without a horizon: sweeps over all sampled states, until values change no more."""
         low, high = self.problem.return_range()
         ids = np.array(list(self.rows), dtype=np.int64)
         others = np.setdiff1d(np.concatenate([np.unique(block.following) for block in self._blocks]), [*ids, ENDED])
-        weights, features = _regression(self._features(fit, ids, 0)), self._features(fit, others, 0)
+        weights, features = least_squares(self._features(fit, ids, 0)), self._features(fit, others, 0)
         table = np.zeros(self.access.count + 1)  # the last place is END's
         q: Array = np.zeros((len(ids), self.problem.actions))
         for _ in range(SWEEPS):
@@ -203,7 +203,7 @@ class Model:
         return np.array(rows) if rows else np.zeros((0, len(fit.features(self.access.state(0), stage))))
 
 
-def _regression(features: Array) -> Array:
+def least_squares(features: Array) -> Array:
     """The matrix that takes values to the θ of least squares, (d, n)."""
     scale = RIDGE * max(float(np.square(features).sum()), 1e-300)
     if features.shape[0] < features.shape[1]:

@@ -12,6 +12,7 @@ from tensorplan.core.errors import BudgetSpent
 from tensorplan.hindsight.columns import Fresh
 from tensorplan.hindsight.fitting.greedy import Greedy
 from tensorplan.hindsight.fitting.model import FittedValues, Model
+from tensorplan.hindsight.fitting.regression import Regression
 from tensorplan.hindsight.scenario import Rules, play
 from tensorplan.hindsight.values import Values
 
@@ -34,7 +35,14 @@ SEEN = 1e-3
 """The weight of a state that was reached, relative to one on the best path or on that of the policy."""
 
 
-class Fitting:
+def start_fitting(access: BatchAccess, start: Callable[[int], State], rules: Rules) -> SampledFitting | Regression:
+    """Values are regressed on features where states are points, and sampled at the states that matter elsewhere."""
+    if access.points and access.problem.phi_v is not None:
+        return Regression(access, start, rules)
+    return SampledFitting(access, start, rules)
+
+
+class SampledFitting:
     """A model that grows by rounds."""
 
     def __init__(self, access: BatchAccess, start: Callable[[int], State], rules: Rules) -> None:
@@ -75,7 +83,7 @@ class Fitting:
 
     def _explore(self, budget: int) -> None:
         """Find the states that matter."""
-        values = Values(self.access, self.fit.value)
+        values = Values(self.access, self.fit)
         before = self.access.meter.spent
         for _ in range(EXPLORED):
             self._scenarios += 1

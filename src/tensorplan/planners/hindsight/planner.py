@@ -27,18 +27,18 @@ import numpy as np
 from tensorplan.access.batches import BatchAccess
 from tensorplan.access.local import LocalAccess
 from tensorplan.access.meter import Allowance, Meter
-from tensorplan.access.noise import Purpose, episode
-from tensorplan.core import Certificate, Node, State
+from tensorplan.access.noise import Purpose
+from tensorplan.core import Certificate, Node
 from tensorplan.core.errors import BadInput, BudgetSpent, Refused
 from tensorplan.core.specs import number, seconds, whole
 from tensorplan.hindsight.blame import Blame
 from tensorplan.hindsight.bracket import BracketTest, PolicyBounds
-from tensorplan.hindsight.fitting.greedy import LOOKAHEAD, Greedy
+from tensorplan.hindsight.fitting.greedy import LOOKAHEAD, Fit, greedy
 from tensorplan.hindsight.fitting.model import FittedValues
-from tensorplan.hindsight.fitting.rounds import FIT_SHARE, Fitting
+from tensorplan.hindsight.fitting.rounds import FIT_SHARE, start_fitting
 from tensorplan.hindsight.pilot import LOWER_SHARE, Pilot
-from tensorplan.hindsight.scenario import Rules, ScenarioPlayer
-from tensorplan.hindsight.subject import Players, Subject
+from tensorplan.hindsight.scenario import Rules
+from tensorplan.hindsight.subject import Subject
 from tensorplan.hindsight.values import Values
 from tensorplan.planners.anytime import Planning
 from tensorplan.planners.config import SHARE
@@ -119,21 +119,14 @@ class Hindsight:
 class HindsightPolicy:
     """The greedy policy with the best lower bound."""
 
-    def __init__(
-        self, batches: BatchAccess, player: Greedy, certificate: Certificate, rng: np.random.Generator
-    ) -> None:
-        self.batches, self.player, self.certificate = batches, player, certificate
-        self._rng = rng
-
-    @property
-    def fit(self) -> FittedValues:
-        """The values that it is greedy for."""
-        return self.player.fit
+    def __init__(self, batches: BatchAccess, fit: Fit, certificate: Certificate, rng: np.random.Generator) -> None:
+        self.batches, self.fit, self.certificate = batches, fit, certificate
+        self._rng, self._player = rng, greedy(fit, batches)(Purpose.POLICY, 0, None)
 
     def act(self, node: Node) -> int:
         """The greedy action; a random one if that takes samples and the budget is spent."""
         try:
-            return self.player.act(self.batches.at(node), node.stage)
+            return self._player.act(self.batches.at(node), node.stage)
         except BudgetSpent:
             return int(self._rng.integers(self.batches.problem.actions))
 
@@ -161,8 +154,7 @@ class HindsightSession:
             return known.again()
         if known is not None:
             batches = access.batches(int(rng.integers(2**63)))
-            player = Greedy(known.fit, batches, episode(Purpose.POLICY, 0))
-            return HindsightPolicy(batches, player, known.certificate, rng)
+            return HindsightPolicy(batches, known.fit, known.certificate, rng)
         policy = self.config.begin(access, rng)
         self._planned += 1
         policy.certificate = self._together(policy.certificate)
@@ -187,8 +179,8 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         self.delta = config.width(access)
         self.rules = Rules.of(self.batches.problem)
         self.root = self.batches.at(access.root)
-        self.fitting = Fitting(self.batches, lambda index: self.root, self.rules)
-        self.best = FittedValues(self.batches.problem)
+        self.fitting = start_fitting(self.batches, lambda index: self.root, self.rules)
+        self.best: Fit = FittedValues(self.batches.problem)
         """The values whose greedy policy has the best lower bound."""
         self.bounds = PolicyBounds(low, high, high - low)
         self.blame = Blame()
@@ -271,7 +263,7 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         self.fitting.spend(int(FIT_SHARE * budget))
         fit = self.fitting.fit
         subject = Subject(
-            self.batches, Values(self.batches, fit.value), self._players(fit), lambda purpose, index: self.root
+            self.batches, Values(self.batches, fit), greedy(fit, self.batches), lambda purpose, index: self.root
         )
         pilot = Pilot(subject, self.rules, alpha, int(self.batches.meter.remaining))
         bracket = BracketTest(*pilot.choose(), alpha)
@@ -285,13 +277,7 @@ class HindsightPlanning(Planning[HindsightPolicy]):
                 return "stopped"
         return ""
 
-    def _players(self, fit: FittedValues) -> Players:
-        def player(purpose: Purpose, index: int, start: State) -> ScenarioPlayer:
-            return Greedy(fit, self.batches, episode(purpose, index))
-
-        return player
-
-    def _improve(self, bounds: PolicyBounds, fit: FittedValues, bracket: BracketTest) -> None:
+    def _improve(self, bounds: PolicyBounds, fit: Fit, bracket: BracketTest) -> None:
         """Keep the best bounds of all rounds, and the policy with the best lower one."""
         lower, upper, _ = self.bounds
         if bounds.lower > lower:
@@ -323,5 +309,4 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         if self.config.budget is not None:
             left = max(self.config.budget - (self.meter.spent - self.began), 0)
             self.batches.meter = Allowance(self.meter, int(min(left, self.meter.remaining)))
-        player = Greedy(self.best, self.batches, episode(Purpose.POLICY, 0))
-        return HindsightPolicy(self.batches, player, certificate, self.rng)
+        return HindsightPolicy(self.batches, self.best, certificate, self.rng)
