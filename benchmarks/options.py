@@ -189,7 +189,9 @@ def puts(cases: Sequence[str], workers: int, paths: int) -> list[Line]:
 def calls(cases: Sequence[tuple[int, int]], workers: int) -> list[Line]:
     """The table of calls."""
     print("calls on the dearest of several shares")
-    print(f"  {'shares':>6} {'price':>5} {'published':>16} {'our bracket':>17} {'width':>6} {'policy':>7} {'seconds':>7}")
+    print(
+        f"  {'shares':>6} {'price':>5} {'published':>16} {'our bracket':>17} {'width':>6} {'policy':>7} {'seconds':>7}"
+    )
     lines = []
     for shares, price in cases:
         published = CALLS[shares, price]

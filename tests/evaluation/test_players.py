@@ -48,6 +48,39 @@ def test_functions(action):
     assert type(player.act(3, 2)) is int
 
 
+class Many:
+    """A function of state and stage that also takes arrays."""
+
+    def __init__(self, reply):
+        self.reply = reply
+
+    def __call__(self, state, stage):
+        return 1
+
+    def act_many(self, states, stage):
+        return self.reply(states)
+
+
+def test_functions_of_many_states():
+    found = players(access(), Many(lambda states: states % 2))
+    assert found.act_many(np.arange(4), 0).tolist() == [0, 1, 0, 1]
+    assert found(Purpose.TEST, 0, 0).act(3, 2) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (lambda states: [0], "must give as many whole numbers"),
+        (lambda states: states + 0.5, "must give as many whole numbers"),
+        (lambda states: states + 7, r"gave actions that are not among 0 \.\. 1"),
+        (lambda states: states["x"], "act_many of the policy for 3 states, stage 0, raised IndexError"),
+    ],
+)
+def test_bad_replies_for_many_states(reply, message):
+    with pytest.raises(tp.ProblemError, match=message):
+        players(access(), Many(reply)).act_many(np.arange(3), 0)
+
+
 @pytest.mark.parametrize("reply", [1, np.array(1), np.array([1]), (np.array([1]), None), (1, None), np.int64(1)])
 def test_trained_agents(reply):
     agent = Agent(reply)

@@ -92,3 +92,51 @@ def test_theta_needs_features_of_states():
     task = tp.Problem(Walk(), None, lambda state, stage: np.zeros((2, 2)), bound=1.0)
     with pytest.raises(tp.BadInput, match="value must be a function of state and stage"):
         value_function(task, [1.0, 2.0])
+
+
+class Sums:
+    """A value function of arrays, and how often it was called."""
+
+    def __init__(self, reply=None):
+        self.reply, self.calls = reply, []
+
+    def __call__(self, state, stage):
+        raise AssertionError("one state at a time")
+
+    def many(self, states, stage):
+        self.calls.append(len(states))
+        return states.sum(axis=1) / 10 if self.reply is None else self.reply(states)
+
+
+def test_functions_of_arrays_are_called_once_for_all_new_states():
+    function = Sums()
+    v = Values(BatchAccess(tp.make("lost-sales/2"), Meter(), 0), function)
+    first, more = (np.array([v.access.number((a, 0, 0)) for a in states]) for states in (range(3), range(5)))
+    assert v(first, 0).tolist() == pytest.approx([0.0, 0.1, 0.2])
+    assert v(np.append(more, ENDED), 0).tolist() == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4, 0.0])
+    assert function.calls == [3, 2]
+
+
+def test_values_of_points_are_computed_anew():
+    function = Sums()
+    v = Values(BatchAccess(tp.make("put/36-20-1"), Meter(), 0), function)
+    ids = np.array([v.access.number((30.0,)), ENDED, v.access.number((500.0,))])
+    for _ in range(2):
+        assert v(ids, 0).tolist() == [3.0, 0.0, 40.0]
+    assert function.calls == [2, 2]
+    assert v.seen() == {0: (3.0, 40.0)}
+    assert v(ids, 51).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (lambda states: states[:, 0] * np.nan, "must give as many numbers"),
+        (lambda states: np.zeros(1), "must give as many numbers"),
+        (lambda states: no_idea(0, 0), "at 2 states, stage 0 raised KeyError"),
+    ],
+)
+def test_bad_functions_of_arrays(reply, message):
+    v = Values(BatchAccess(tp.make("put/36-20-1"), Meter(), 0), Sums(reply))
+    with pytest.raises(tp.ProblemError, match=message):
+        v.of(np.array([[30.0], [31.0]]), 0)

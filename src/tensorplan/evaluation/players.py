@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tensorplan.access.batches import BatchAccess
 from tensorplan.access.noise import Purpose, episode
 from tensorplan.core import Planner, Problem, State
@@ -22,7 +25,7 @@ from tensorplan.problems.simulate import whole_action
 def players(access: BatchAccess, policy: Any) -> Players:
     """Players of a policy: a planner, its spec, a callable (state, stage) -> action, or a trained agent.
 
-    An agent has a method ``predict(observation)``, or is a network with one output for each action.
+    A callable may have a method ``act_many(states, stage)`` for arrays of states.  An agent has a method ``predict(observation)``, or is a network with one output for each action.
     """
     if isinstance(policy, type):
         raise _no_policy(policy)
@@ -34,7 +37,7 @@ def players(access: BatchAccess, policy: Any) -> Players:
     if is_network(policy):
         return _Stateless(problem, best_output(problem, policy))
     if callable(policy):
-        return _Stateless(problem, policy)
+        return (_StatelessOnArrays if hasattr(policy, "act_many") else _Stateless)(problem, policy)
     raise _no_policy(policy)
 
 
@@ -66,6 +69,25 @@ class _Stateless:
 
     def arrive(self, action: int, reward: float, state: State) -> None:
         """A function of the state needs to know nothing else."""
+
+
+class _StatelessOnArrays(_Stateless):
+    """The same for a function that takes many states at once, too."""
+
+    def act_many(self, states: NDArray[Any], stage: int) -> NDArray[np.intp]:
+        where = f"act_many of the policy for {len(states)} states, stage {stage},"
+        function: Any = self.function
+        try:
+            actions = np.asarray(function.act_many(states, stage))
+        except TensorplanError:
+            raise
+        except Exception as error:
+            raise ProblemError(f"{where} {raised(error)}") from error
+        if actions.shape != (len(states),) or actions.dtype.kind not in "iu":
+            raise ProblemError(f"{where} must give as many whole numbers, got {shown(actions)}")
+        if len(actions) and not 0 <= actions.min() <= actions.max() < self.problem.actions:
+            raise ProblemError(f"{where} gave actions that are not among 0 .. {self.problem.actions - 1}")
+        return actions.astype(np.intp)
 
 
 class _Planned:

@@ -56,8 +56,9 @@ class Values:
     def __init__(self, access: BatchAccess, function: ValueFunction, band: Band | None = None) -> None:
         self.access, self.function = access, function
         self.limits = band or {}
-        self.vectorised = access.batched and isinstance(function, ArrayFunction)
-        """Whether many values are computed at once, and anew whenever they are needed."""
+        self._arrays = access.batched and isinstance(function, ArrayFunction)
+        self.vectorised = self._arrays and access.points
+        """Whether many values are computed at once, and anew whenever they are needed, since states do not recur."""
         self._generation = access.generation
         self._known: dict[int, Array] = {}
         self._seen: Band = {}
@@ -87,8 +88,12 @@ class Values:
         values: Array = known[ids]
         if np.isnan(values).any():
             low, high = self.band(stage)
-            for number in np.unique(ids[np.isnan(values)]).tolist():
-                known[number] = min(max(self._computed(self.access.state(number), stage), low), high)
+            missing = np.unique(ids[np.isnan(values)])
+            if self._arrays:
+                known[missing] = self.of(self.access.packed(missing), stage)
+            else:
+                for number in missing.tolist():
+                    known[number] = min(max(self._computed(self.access.state(number), stage), low), high)
             values = known[ids]
         return values
 
