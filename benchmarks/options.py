@@ -101,15 +101,16 @@ def bracket(name: str, width: float, workers: int, budget: float) -> tp.Audit:
 # ------------------------------------------------------------------------------------------ QuantLib
 
 
-class QuantLib:
+class PutInQuantLib:
     """The put in QuantLib, by finite differences and by its LSM."""
 
     stretch = 8
     """Days between two exercise dates: dates are whole days there, so that a year is stretched to 400 of them."""
 
     def __init__(self, option: Bermudan, volatility: float, rate: float, paths: int) -> None:
-        import QuantLib as ql
+        import QuantLib
 
+        ql = QuantLib
         self.ql, self.option, self.paths = ql, option, paths
         today = ql.Date(1, 1, 2025)
         ql.Settings.instance().evaluationDate = today
@@ -161,9 +162,9 @@ class QuantLib:
 
 def puts(cases: Sequence[str], workers: int, paths: int) -> list[Line]:
     """The table of puts."""
-    import QuantLib as ql
+    import QuantLib
 
-    print(f"puts: published by finite differences and LSM; QuantLib {ql.__version__}, LSM with {paths:,} paths")
+    print(f"puts: published by finite differences and LSM; QuantLib {QuantLib.__version__}, LSM with {paths:,} paths")
     print(f"  {'put':<8} {'published':>13} {'our bracket':>17} {'width':>6} {'policy':>7} {'seconds':>7}", end="")
     print(f" {'differences':>12} {'LSM':>15} {'seconds':>7}")
     lines = []
@@ -172,7 +173,7 @@ def puts(cases: Sequence[str], workers: int, paths: int) -> list[Line]:
         _, volatility, years = (float(part) for part in case.split("-"))
         audit = bracket(name, PUT_WIDTH * published[0], workers, PUT_BUDGET * years)
         option: Any = tp.make(name).mdp
-        rival = QuantLib(option, volatility / 100, 0.06, paths)
+        rival = PutInQuantLib(option, volatility / 100, 0.06, paths)
         line = Line(name, (published[0], published[0]), audit, rival.differences(), rival.simulation())
         lines.append(line)
         assert line.differences is not None

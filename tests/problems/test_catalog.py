@@ -19,7 +19,6 @@ from tensorplan.diagnosis.inputs import named
 from tensorplan.problems.catalog import CATALOG, instance, make
 from tensorplan.problems.random.layered import Procedural
 
-
 UNSOLVED = ("put", "max-call")
 """Problems on a continuum of states, whose optimal values are not part of them."""
 

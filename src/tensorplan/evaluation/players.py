@@ -25,7 +25,8 @@ from tensorplan.problems.simulate import whole_action
 def players(access: BatchAccess, policy: Any) -> Players:
     """Players of a policy: a planner, its spec, a callable (state, stage) -> action, or a trained agent.
 
-    A callable may have a method ``act_many(states, stage)`` for arrays of states.  An agent has a method ``predict(observation)``, or is a network with one output for each action.
+    A callable may have a method ``act_many(states, stage)`` for arrays of states.  An agent has a method
+    ``predict(observation)``, or is a network with one output for each action.
     """
     if isinstance(policy, type):
         raise _no_policy(policy)
