@@ -13,7 +13,7 @@ Schwartz's.  Everything is done with arrays, a cloud at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,17 @@ class RegressedValues:
         return int(self.act_many(pack([state]), stage)[0])
 
 
+class CloudSamples(NamedTuple):
+    """Samples of all actions at the states of a cloud."""
+
+    rewards: Array
+    """Their means, (n, A)."""
+    following: NDArray[Any]
+    """The successors that are not END."""
+    pairs: NDArray[np.intp]
+    """The pair of state and action that each of them belongs to, as an index into (n, A)."""
+
+
 class Regression:
     """Clouds that are drawn, and fits to them."""
 
@@ -143,27 +154,30 @@ class Regression:
         alive = liking[rows, best] >= 0
         return following[rows * actions + best][alive], random[alive]
 
-    def _targets(self, states: NDArray[Any], stage: int, rng: np.random.Generator) -> tuple[Array, Any, Any, Any]:
-        """All actions of a cloud: mean rewards (n, A), and successors with their END and their pair."""
+    def _sample(self, states: NDArray[Any], stage: int, rng: np.random.Generator) -> CloudSamples:
+        """Samples of all actions at the states of a cloud; the actions of a state share their noise."""
         actions, count = self.problem.actions, len(states)
         noise = self.access.separate_noise(count, SAMPLES, rng)
         inner = noise.shape[1:]
         shared = np.repeat(noise.reshape(count, 1, SAMPLES, *inner), actions, axis=1).reshape(-1, *inner)
-        pairs = np.repeat(np.tile(np.arange(actions), count), SAMPLES)
-        rewards, following, ended = self.access.move(np.repeat(states, actions * SAMPLES, axis=0), stage, pairs, shared)
-        means = rewards.reshape(count, actions, SAMPLES).mean(axis=-1)
+        every = np.repeat(np.tile(np.arange(actions), count), SAMPLES)
+        rewards, following, ended = self.access.move(np.repeat(states, actions * SAMPLES, axis=0), stage, every, shared)
         going = np.flatnonzero(~ended)
-        return means, following[going], going // SAMPLES, self.problem.discount / SAMPLES
+        means = rewards.reshape(count, actions, SAMPLES).mean(axis=-1)
+        return CloudSamples(means, following[going], going // SAMPLES)
+
+    def _backup(self, samples: CloudSamples, values: Array) -> Array:
+        """q of a cloud from V of the successors, (n, A)."""
+        ahead = np.bincount(samples.pairs, values, samples.rewards.size) / SAMPLES
+        q: Array = samples.rewards + self.problem.discount * ahead.reshape(samples.rewards.shape)
+        return q
 
     def _backwards(self, clouds: list[NDArray[Any]], rng: np.random.Generator) -> RegressedValues:
         """From the last stage to the first one."""
         fit = RegressedValues(self.problem)
         for stage in reversed(range(len(clouds))):
-            means, following, pairs, weight = self._targets(clouds[stage], stage, rng)
-            q = means.ravel()
-            if stage + 1 < (self.problem.horizon or 0):
-                q += weight * np.bincount(pairs, fit.many(following, stage + 1), len(q))
-            self._keep(fit, stage, clouds[stage], q.reshape(means.shape))
+            samples = self._sample(clouds[stage], stage, rng)
+            self._keep(fit, stage, clouds[stage], self._backup(samples, fit.many(samples.following, stage + 1)))
         return fit
 
     def _keep(self, fit: RegressedValues, stage: int, states: NDArray[Any], q: Array) -> None:
@@ -175,15 +189,14 @@ class Regression:
         """Without a horizon: sweeps over one cloud, until values change no more."""
         states = np.concatenate(clouds)
         states = states[rng.permutation(len(states))[:MOST]]
-        means, following, pairs, weight = self._targets(states, 0, rng)
-        ahead, own = self.problem.many_state_features(following, 0), self.problem.many_state_features(states, 0)
+        samples = self._sample(states, 0, rng)
+        ahead, own = (self.problem.many_state_features(each, 0) for each in (samples.following, states))
         low, high = self.problem.return_range()
         fit, solve = RegressedValues(self.problem), least_squares(own)
         theta = np.zeros((own.shape[1], self.problem.actions))
         for _ in range(SWEEPS):
-            values = (ahead @ theta).clip(low, high).max(axis=1)
-            q = means.ravel() + weight * np.bincount(pairs, values, means.size)
-            before, theta = theta, solve @ q.reshape(means.shape).clip(low, high)
+            q = self._backup(samples, (ahead @ theta).clip(low, high).max(axis=1))
+            before, theta = theta, solve @ q.clip(low, high)
             if np.abs(own @ (theta - before)).max() <= CONVERGED * (high - low):
                 break
         fit.theta[0] = theta
