@@ -124,3 +124,11 @@ def test_a_notebook_shows_a_small_table():
     reader = Reader(AUDIT._repr_html_())
     assert [n for n, _ in reader.tags].count("td") == 4
     assert {"4.1", "4.3", "4.9", "0.6", "american-put/6, UCT()", AUDIT.sentence} <= set(reader.texts)
+
+
+def test_where_states_are_points_the_stages_remain():
+    texts = Reader(audit_page(dataclasses.replace(AUDIT, states=()))).texts
+    assert "Where the gap comes from" in texts
+    assert "States" not in texts
+    without = Reader(audit_page(dataclasses.replace(AUDIT, states=(), stages={}))).texts
+    assert "Where the gap comes from" not in without

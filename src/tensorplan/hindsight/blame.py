@@ -57,6 +57,11 @@ class Blame:
             (f"{state}, stage {stage}", self._share(self._states, (state, stage))) for state, stage in ranked[:count]
         ]
 
+    def places(self, count: int) -> list[tuple[str, Share]]:
+        """The states with the largest shares, or the stages where states are not kept."""
+        stages = sorted(self.stages().items(), key=lambda item: -item[1].total)
+        return self.states(count) or [(f"stage {stage}", share) for stage, share in stages[:count]]
+
     def _share(self, sums: Sums, key: Any) -> Share:
         return Share(sums[0].get(key, 0.0) / self.scenarios, sums[1].get(key, 0.0) / self.scenarios)
 

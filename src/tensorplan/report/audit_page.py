@@ -90,7 +90,7 @@ def _figure(audit: Audit, low: float, high: float, caption: str) -> Markup:
 
 def _blame(audit: Audit) -> Iterator[Section]:
     """Where the gap comes from, if scenarios were simulated."""
-    if not audit.states:
+    if not audit.states and len(audit.stages) <= 1:
         return
     heads = ["state", "both", *SIDES]
     lines = [[state, *(number(x, 3) for x in (s.total, s.hindsight, s.policy))] for state, s in audit.states]
@@ -99,7 +99,8 @@ def _blame(audit: Audit) -> Iterator[Section]:
         "lucky.  policy: along the policy's path, where its actions are worse than V promises, or V is too high."
     )
     bars = [_bars(audit)] if len(audit.stages) > 1 else []
-    content = [tag("p", note, class_="note"), tag("div", *bars, table("States", heads, lines), class_="figures")]
+    states = [table("States", heads, lines)] if lines else []
+    content = [tag("p", note, class_="note"), tag("div", *bars, *states, class_="figures")]
     yield "blame", "Where the gap comes from", join(content)
 
 

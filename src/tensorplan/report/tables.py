@@ -437,8 +437,8 @@ BLAMED = 5
 def audit_table(audit: Audit) -> Table:
     """The bracket of an audit, in one line."""
     a, left_out = audit, f", {_several(audit.cut, 'path')} cut" if audit.cut else ""
-    drawn = f"{_several(a.scenarios, 'scenario')}{left_out}, {_several(a.episodes, 'episode')}"
-    note = f"{a.design}; {drawn}\nended by {a.status}"
+    played = f", {_several(a.episodes, 'episode')}" if a.episodes else ""
+    note = f"{a.design}; {_several(a.scenarios, 'scenario')}{left_out}{played}\nended by {a.status}"
     right = ["lower", "upper", "gap", "of optimum", "confidence", "queries", "seconds"]
     table = _table(escape(f"{a.problem}, {a.policy}"), [], right, note if a.scenarios else None)
     share = f"{100 * a.loss:.3g}%" if a.loss < 1 else "-"

@@ -164,3 +164,30 @@ def test_a_bermudan_of_ones_own():
     option = Bermudan(10.0, 10.0, 0.0, 0.5, 1.0, 2)
     assert option.horizon == 3
     assert option.reward_range == (0.0, 10.0)
+
+
+def test_a_gap_that_is_left_comes_from_stages():
+    """States are points here, which are not worth naming."""
+    audit = tp.audit("put/36-20-1:dates=4", "greedy", budget=100_000)
+    assert audit.states == ()
+    assert set(audit.stages) == set(range(5))
+    assert sum(share.total for share in audit.stages.values()) > 0
+    notes = tp.run("put/36-20-1:dates=4", "hindsight:delta=0.01:budget=100000").episodes[0].certificate.notes
+    assert notes[0].startswith("a gap of ")
+    assert "most of it comes from stage " in notes[0]
+
+
+def test_the_command_line_says_so_too(capsys):
+    from tensorplan.cli.main import main
+
+    with pytest.raises(SystemExit, match="0"):
+        main(["audit", "put/36-20-1:dates=4", "--planner", "greedy", "--budget", "100000"])
+    out = capsys.readouterr().out
+    assert "Where the gap comes from" in out
+    assert "stage 1" in out
+    assert "state (" not in out
+
+
+@pytest.mark.parametrize("name", ["put/36-20-1:dates=4", "put/40-40-2:strike=42.5:features=poly3", "max-call/5:s0=90"])
+def test_names_lead_back_to_the_problem(name):
+    assert tp.make(name).name == name

@@ -99,5 +99,5 @@ def _show(result: Audit) -> None:
 
     print_table(audit_table(result))
     console().print(result.advice or result.sentence, highlight=False, markup=False, soft_wrap=True)
-    if result.states:
+    if result.states or len(result.stages) > 1:
         print_table(blame_table(result))

@@ -302,7 +302,7 @@ class HindsightPlanning(Planning[HindsightPolicy]):
         if status == "certified" or not self.blame.scenarios:
             return ()
         lead = "more queries do not help with these features: " if status == "limit" else ""
-        places = "; ".join(f"{place} ({share.total:.3g})" for place, share in self.blame.states(BLAMED))
+        places = "; ".join(f"{place} ({share.total:.3g})" for place, share in self.blame.places(BLAMED))
         return (f"{lead}a gap of {self.bounds.width:.4g} is left, and most of it comes from {places}",)
 
     def _policy(self, certificate: Certificate) -> HindsightPolicy:

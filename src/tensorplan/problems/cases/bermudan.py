@@ -145,10 +145,13 @@ def put(
 
     ``dates`` is the number of exercise dates, by default 50 a year.  ``features`` is a spec over (price, payoff).
     """
+    name = _name(
+        f"put/{case}", strike=(strike, 40.0), rate=(rate, 0.06), dates=(dates, None), features=(features, "poly5")
+    )
     spot, volatility, years = _case(case)
     dates = max(round(DATES_PER_YEAR * years), 1) if dates is None else whole("dates", dates, 1)
     strike, rate = number("strike", strike, 0.01, 1e9), number("rate", rate, 0.0, 1.0)
-    return _problem(Bermudan(spot, strike, rate, volatility / 100, years, dates), features, f"put/{case}")
+    return _problem(Bermudan(spot, strike, rate, volatility / 100, years, dates), features, name)
 
 
 def _case(case: str) -> tuple[float, float, float]:
@@ -188,7 +191,28 @@ def max_call(
     option = Bermudan(s0, strike, rate, volatility, years, dates, shares=shares, dividend=dividend, call=True)
     if not option.reward_range[1]:
         raise BadInput(f"the option never pays: prices stay below the strike of {strike:g}")
-    return _problem(option, features, f"max-call/{shares}" + ("" if s0 == 100 else f":s0={s0:g}"))
+    name = _name(
+        f"max-call/{shares}",
+        s0=(s0, 100.0),
+        strike=(strike, 100.0),
+        rate=(rate, 0.05),
+        dividend=(dividend, 0.1),
+        volatility=(volatility, 0.2),
+        years=(years, 3.0),
+        dates=(dates, 9),
+        features=(features, "poly3"),
+    )
+    return _problem(option, features, name)
+
+
+def _name(base: str, **options: tuple[Any, Any]) -> str:
+    """The name with the options that are not the defaults, (value, default)."""
+    said = [
+        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
+        for key, (value, default) in options.items()
+        if value != default
+    ]
+    return ":".join([base, *said])
 
 
 def _problem(option: Bermudan, features: str, name: str) -> Problem:
