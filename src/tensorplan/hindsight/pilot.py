@@ -46,9 +46,9 @@ AFFORDABLE = 0.04
 DEVIATIONS = 5.0
 """Standard deviations above the mean of the pilot at which scenarios stop; more if the pilot is small."""
 
-ROOM = 0.05
-"""How much higher the limit is than that, as a share of what a scenario that stops may be worth beyond it: this costs
-little, and where the values of scenarios have long tails the pilot sees too few of them."""
+MANY, ROOM = 5_000, 0.05
+"""With more scenarios than this the test meets far rarer ones than the pilot.  The limit is then higher by this share
+of what a scenario that stops may be worth beyond it, which costs little."""
 
 SMALL = 1e-6
 """The smallest limit, relative to the range of returns."""
@@ -249,13 +249,12 @@ class Pilot:
         deviations = DEVIATIONS * (1 + 2 / math.sqrt(len(trials)))
         floor = min(float(seen.mean() - deviations * seen.std()), float(seen.min())) - SMALL * (high - low)
         rules = replace(design.rules, floor=floor)
-        rules = replace(rules, floor=floor - ROOM * (floor - least_policy(values, rules)))
+        rules = replace(rules, floor=floor - self._room(trials) * (floor - least_policy(values, rules)))
         return replace(design, rules=rules), least_policy(values, rules)
 
     def _forecast_without_episodes(self, design: Design, least: float, most: float, trials: list[PilotRun]) -> Plan:
         """The lower bound comes from scenarios as well: there, temporal differences stand for the noise of returns."""
-        left = max(self.end - self.meter.spent, 1)
-        scenarios = max(round(left / float(np.mean([trial.cost for trial in trials]))), 1)
+        scenarios = max(round(self._scenarios(trials)), 1)
         shares = Shares.of(self.alpha, paired=False)
         worth, mine = _worth(trials, paired=False), _policy_worth(trials)
         width = float(np.mean([trial.scenario.gap for trial in trials]))
@@ -271,13 +270,20 @@ class Pilot:
         limit = max(float(seen.mean() + deviations * seen.std()), float(seen.max())) + SMALL * (high - low)
         most = most_gap if paired else most_upper
         rules = replace(design.rules, paired=paired, limit=limit)
-        rules = replace(rules, limit=limit + ROOM * (most(values, rules) - limit))
+        rules = replace(rules, limit=limit + self._room(trials) * (most(values, rules) - limit))
         return replace(design, rules=rules), most(values, rules)
+
+    def _room(self, trials: list[PilotRun]) -> float:
+        return ROOM if self._scenarios(trials) > MANY else 0.0
+
+    def _scenarios(self, trials: list[PilotRun]) -> float:
+        """How many scenarios like these the queries that are left allow."""
+        return max(self.end - self.meter.spent, 1) / float(np.mean([trial.cost for trial in trials]))
 
     def _forecast(self, design: Design, most: float, trials: list[PilotRun], share: float) -> Plan:
         (low, high), paired = self.range, design.rules.paired
         left = max(self.end - self.meter.spent, 1)
-        scenarios = max(round((1 - share) * left / float(np.mean([trial.cost for trial in trials]))), 1)
+        scenarios = max(round((1 - share) * self._scenarios(trials)), 1)
         episodes = max(round(share * left * len(self.returns) / self._episode_queries), 1)
         shares, worth = Shares.of(self.alpha, paired), _worth(trials, paired)
         returns = np.array(self.returns)
