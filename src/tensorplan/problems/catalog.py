@@ -87,8 +87,8 @@ CATALOG: dict[str, Entry] = {
         queue_admission, ("capacity",), "queue-admission/10", "M/M/c queue, discounted: let a customer in, or not"
     ),
     "american-put": Entry(american_put, ("dates",), "american-put/6", "American put on a tree: hold it or exercise it"),
-    "put": Entry(put, ("=case",), "put/36-20-1", "put with 50 dates a year: price, volatility in per cent, years"),
-    "max-call": Entry(max_call, ("shares",), "max-call/2", "call on the dearest of several shares, 10 dates"),
+    "put": Entry(put, ("=case",), "put/36-20-1", "put on a share: price, volatility in per cent, years"),
+    "max-call": Entry(max_call, ("shares",), "max-call/2", "call on the dearest of several shares"),
     "lost-sales": Entry(lost_sales, ("lead",), "lost-sales/2", "inventory: how much to order, lead time, lost sales"),
     "gym": Entry(gym, ("=env",), "gym/Taxi-v4:features=realizing5", "any Gymnasium environment"),
 }
